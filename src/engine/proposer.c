@@ -8,9 +8,10 @@ whim_err whim_proposer_init(whim_proposer *p, whim_runner *runner, const whim_ex
                             const whim_draft_config *draft, const int32_t *names, whim_arena *arena)
 {
     *p = (whim_proposer){.runner = runner, .draft = draft, .names = names};
-    p->parts = whim_arena_alloc_array(arena, limits->max_seqs, sizeof *p->parts);
-    p->tokens = whim_arena_alloc_array(arena, limits->max_rows, sizeof *p->tokens);
-    p->lens = whim_arena_alloc_array(arena, limits->max_seqs, sizeof *p->lens);
+    int64_t n = whim_exec_groups(limits);
+    p->parts = whim_arena_alloc_array(arena, n * limits->max_seqs, sizeof *p->parts);
+    p->tokens = whim_arena_alloc_array(arena, n * limits->max_rows, sizeof *p->tokens);
+    p->lens = whim_arena_alloc_array(arena, n * limits->max_seqs, sizeof *p->lens);
     return p->parts != NULL && p->tokens != NULL && p->lens != NULL ? WHIM_ERR_OK
                                                                     : WHIM_ERR_NO_MEMORY;
 }
@@ -99,7 +100,8 @@ whim_err whim_propose(whim_proposer *p, const whim_proposal *wanted, int64_t n, 
     }
     whim_err err = (p->draft->serial ? propose_serial : propose_block)(p, wanted, n, diag);
     for (int64_t i = 0; i < n; i++) {
-        whim_sequence_cut(wanted[i].seq, whim_runner_pool(p->runner), p->lens[i]);
+        whim_sequence_cut(wanted[i].seq, whim_runner_pool_of(p->runner, wanted[i].seq->group),
+                          p->lens[i]);
     }
     return err;
 }

@@ -19,7 +19,7 @@ typedef struct whim_proposer {
     whim_runner *runner;
     const whim_draft_config *draft;
     const int32_t *names;  /* the tokens that its best are, NULL: these themselves */
-    whim_step_part *parts; /* [max_seqs] */
+    whim_step_part *parts; /* [max_seqs] of each group */
     int32_t *tokens;       /* [max_rows] of these */
     int64_t *lens;         /* [max_seqs] of sequences before their passes */
 } whim_proposer;
@@ -30,8 +30,8 @@ WHIM_MUST_CHECK whim_err whim_proposer_init(whim_proposer *p, whim_runner *runne
                                             const whim_draft_config *draft, const int32_t *names,
                                             whim_arena *arena);
 
-/* Find them, with no step under way. Sequences are as before, and errors those of
- * whim_runner_draft. */
+/* Find them, with no step under way; groups of sequences stand in order. Sequences are as before,
+ * and errors those of whim_runner_draft. */
 WHIM_MUST_CHECK whim_err whim_propose(whim_proposer *p, const whim_proposal *wanted, int64_t n,
                                       whim_diag *diag);
 

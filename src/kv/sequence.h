@@ -22,6 +22,7 @@ typedef struct whim_sequence {
     int32_t *pages; /* [max_page] */
     int64_t n_page, max_page;
     int32_t page_len;
+    int32_t group; /* whose pool has its pages: of several that a runner may have */
     int64_t len;   /* positions filled */
     int64_t step;  /* the runner's number of the last step that it was part of */
     int32_t state; /* its slot of recurrent state, for life; -1: the model has none */

@@ -51,12 +51,28 @@ typedef struct whim_exec_cfg {
      * follow (whim_exec_follow). */
     struct whim_comm *comm;
     int32_t n_share; /* so many have the whole model each, and share the rows of steps; 0: none */
+    /* So many have the whole model each, and sequences of their own (a group); 0: all ranks have
+     * the same. Limits are those of each. */
+    int32_t n_group;
 } whim_exec_cfg;
 
 /* Steps that may be under way, and so the sets of all that the host keeps for one. */
 static inline int32_t whim_exec_flights(const whim_exec_cfg *cfg)
 {
     return cfg->n_flight > 1 ? WHIM_EXEC_FLIGHT : 1;
+}
+
+/* Groups of sequences, at least one, and which of them is this rank's. */
+static inline int32_t whim_exec_groups(const whim_exec_cfg *cfg)
+{
+    return cfg->n_group > 1 ? cfg->n_group : 1;
+}
+int32_t whim_exec_group(const whim_exec_cfg *cfg);
+
+/* Outputs of all groups in one step, padding included. */
+static inline int64_t whim_exec_outs(const whim_exec_cfg *cfg)
+{
+    return cfg->max_outs * whim_exec_groups(cfg);
 }
 
 /* Among whom rows are dealt. */
@@ -99,7 +115,9 @@ whim_step_limits whim_exec_limits(const whim_config *config, const whim_exec_cfg
 const whim_exec_plan *whim_exec_plan_of(const whim_exec *exec);
 const whim_exec_cfg *whim_exec_cfg_of(const whim_exec *exec);
 
-/* Queue a step; the block is copied. `embeds`: [n_row, d_model] on the host for a block with
+/* Queue a step; the block is copied. Of several groups there are as many blocks, one behind the
+ * other, with the same flags and padded to the same outputs; a rank runs its own, and all have all
+ * outputs, which count group after group. `embeds`: [n_row, d_model] on the host for a block with
  * WHIM_STEP_EMBEDS, or NULL when they lie at whim_exec_embeds already. FULL: n_flight steps are
  * under way; CORRUPT: the block is refused. */
 WHIM_MUST_CHECK whim_err whim_exec_submit(whim_exec *exec, const int32_t *block, int64_t n_word,
@@ -129,8 +147,10 @@ WHIM_MUST_CHECK whim_err whim_exec_collect(whim_exec *exec, whim_diag *diag);
 int32_t whim_exec_in_flight(const whim_exec *exec);
 int32_t whim_exec_room(const whim_exec *exec); /* how many may be */
 
-/* Outputs of the step submitted last that tokens of the next may stand for. */
+/* Outputs of the step submitted last that tokens of the next may stand for, and by which number
+ * a block names output i of them. */
 int64_t whim_exec_results(const whim_exec *exec);
+int64_t whim_exec_result_place(const whim_exec *exec, int64_t i);
 
 /* Results of the step that was collected last, valid until the next submit: what was chosen from
  * output i (errors are those of whim_sampled_take), its logits (NULL where they were not brought),
@@ -161,14 +181,16 @@ void whim_exec_set_tap(whim_exec *exec, const whim_exec_tap *tap);
 float *whim_exec_capture(whim_exec *exec, int32_t c);
 float *whim_exec_embeds(whim_exec *exec);
 
-/* Copy a slot of recurrent state to another; the next step sees it. */
-WHIM_MUST_CHECK whim_err whim_exec_state_copy(whim_exec *exec, int32_t from, int32_t to);
+/* Copy a slot of a group's recurrent state to another; the next step sees it. */
+WHIM_MUST_CHECK whim_err whim_exec_state_copy(whim_exec *exec, int32_t group, int32_t from,
+                                              int32_t to);
 
-/* Let recurrent states go on by rows that were on trial in the last step with WHIM_STEP_KEEP: bit
- * for bit what a step of these rows would leave. It is queued behind that step, which may still be
- * under way. After a step that failed there are none. CORRUPT as whim_step_takes_check. */
-WHIM_MUST_CHECK whim_err whim_exec_advance(whim_exec *exec, const whim_step_take *takes, int64_t n,
-                                           whim_diag *diag);
+/* Let a group's recurrent states go on by rows that were on trial in the last step with
+ * WHIM_STEP_KEEP: bit for bit what a step of these rows would leave. It is queued behind that step,
+ * which may still be under way. After a step that failed there are none. CORRUPT as
+ * whim_step_takes_check. */
+WHIM_MUST_CHECK whim_err whim_exec_advance(whim_exec *exec, int32_t group,
+                                           const whim_step_take *takes, int64_t n, whim_diag *diag);
 
 /* Of ranks that are all in this call: values[n], a few, become the sums of theirs; wait_ns: how
  * long for others, if that is longer than usual. Alone they stay. */

@@ -121,6 +121,9 @@ whim_err whim_late_begin(whim_late *l, whim_stream *stream, const int32_t *block
     whim_step_layout at = whim_step_layout_of(&bucket);
     const int32_t *slots = block + at.slots;
     drop(l, block, slots, page_len);
+    if (head->n_row == 0) { /* a rank with nothing to do: what waits here waits on */
+        return WHIM_ERR_OK;
+    }
     bool drafts = (head->flags & WHIM_STEP_DRAFT) != 0;
     int32_t place = place_of(l, head->bucket_row);
     if (!drafts && place + head->bucket_row <= WHIM_LATE_ROWS) {

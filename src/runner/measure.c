@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "ops/recorder.h"
 #include "parallel/cut.h"
+#include "parallel/groups.h"
 #include "runner/befores.h"
 #include "runner/kept.h"
 #include "runner/late.h"
@@ -12,7 +13,7 @@
 #include "runner/sampling.h"
 
 /* The choice of tokens from all logits; words of lists are only read. */
-static whim_err record_sample(whim_stream *s, const whim_batch *batch, const whim_out *out,
+static whim_err record_sample(whim_stream *s, const whim_exec_cfg *cfg, const whim_out *out,
                               int64_t n_vocab)
 {
     void *any = out->logits;
@@ -24,7 +25,7 @@ static whim_err record_sample(whim_stream *s, const whim_batch *batch, const whi
                                  .told = any,
                                  .top_ids = any,
                                  .top_logprobs = any,
-                                 .n_row = batch->n_out,
+                                 .n_row = whim_exec_outs(cfg),
                                  .n_col = n_vocab,
                              });
 }
@@ -88,7 +89,7 @@ static whim_err record_all(whim_stream *s, const whim_model_def *def, whim_model
     out->scratch->used = 0;
     out->n_top = WHIM_TOPK_MAX;
     WHIM_TRY(def->forward(model, s, batch, out));
-    WHIM_TRY(record_sample(s, batch, out, n_vocab));
+    WHIM_TRY(record_sample(s, cfg, out, n_vocab));
     if (cfg->drafts) {
         whim_batch block = *batch;
         block.drafts = true;
@@ -123,9 +124,22 @@ static whim_err cut_measure(whim_recorder *recorder, const whim_model_def *def, 
     return WHIM_ERR_OK;
 }
 
+/* What groups tell each other of n_out outputs each. */
+static whim_err groups_measure(whim_recorder *recorder, const whim_config *config,
+                               const whim_exec_cfg *cfg, int64_t n_out, int64_t n_top, void *any)
+{
+    int64_t cols[(WHIM_TOPK_MAX + 1) * WHIM_GROUPS_MAX];
+    whim_outputs outputs = {
+        .config = config, .cfg = cfg, .logits = any, .top = any, .own = any, .cols = cols};
+    whim_outputs_cols(cols, whim_exec_groups(cfg), config->n_vocab);
+    return whim_outputs_gather(&outputs, &recorder->base, n_out, n_top);
+}
+
 /* What ranks tell each other for one token, of which the best is wanted. */
-static whim_err token_measure(whim_recorder *recorder, const whim_model_def *def, whim_model *model,
-                              const whim_batch *largest, const whim_out *out, whim_exec_plan *plan)
+static whim_err token_measure(whim_recorder *recorder, const whim_config *config,
+                              const whim_model_def *def, whim_model *model,
+                              const whim_exec_cfg *cfg, const whim_batch *largest,
+                              const whim_out *out, whim_exec_plan *plan)
 {
     whim_batch one = *largest;
     whim_out best = *out;
@@ -134,6 +148,7 @@ static whim_err token_measure(whim_recorder *recorder, const whim_model_def *def
     best.scratch->used = 0;
     recorder->comm_bytes = 0;
     WHIM_TRY(def->forward(model, &recorder->base, &one, &best));
+    WHIM_TRY(groups_measure(recorder, config, cfg, 1, 1, best.logits));
     plan->token_comm = recorder->comm_bytes;
     return WHIM_ERR_OK;
 }
@@ -175,7 +190,10 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
     }
     whim_err err = record_all(&recorder.base, def, model, cfg, &batch, &out, config->n_vocab);
     if (err == WHIM_ERR_OK && cfg->comm != NULL) {
-        err = token_measure(&recorder, def, model, &batch, &out, plan);
+        err = groups_measure(&recorder, config, cfg, cfg->max_outs, 0, out.logits);
+    }
+    if (err == WHIM_ERR_OK && cfg->comm != NULL) {
+        err = token_measure(&recorder, config, def, model, cfg, &batch, &out, plan);
     }
     if (err == WHIM_ERR_OK && cfg->n_share > 1) {
         err = cut_measure(&recorder, def, model, cfg, &batch, &out, plan);
@@ -224,6 +242,10 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
             "values",
             (long long)cfg->n_page);
     }
+    if (cfg->n_group > WHIM_GROUPS_MAX) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "%d groups are more than %d", cfg->n_group,
+                         WHIM_GROUPS_MAX);
+    }
     whim_step_limits limits = whim_exec_limits(config, cfg);
     plan->batch_bytes = whim_aligned(whim_step_max_words(&limits) * (int64_t)sizeof(int32_t));
     WHIM_TRY(whim_ranks_check(cfg, plan->batch_bytes, diag)); /* before anything loads */
@@ -233,14 +255,17 @@ whim_err whim_exec_measure(const whim_config *config, const whim_model_def *def,
     plan->before_bytes = whim_befores_bytes_of(cfg);
     whim_output_bytes output = whim_output_bytes_of(config, cfg);
     whim_sampling_bytes sampling = whim_sampling_bytes_of(config, cfg);
-    plan->output_bytes = output.logits + output.top + output.hidden + sampling.in + sampling.out;
+    plan->output_bytes =
+        output.logits + output.top + output.hidden + output.own + sampling.in + sampling.out;
     plan->embed_bytes =
         cfg->embeds ? whim_aligned(cfg->max_rows * config->d_model * (int64_t)sizeof(float)) : 0;
     int64_t hidden = cfg->fetch_hidden ? output.hidden : 0;
-    plan->host_bytes = kept.arrays + whim_cut_owners_bytes(&cut) + whim_page_table_bytes(&limits) +
-                       whim_exec_flights(cfg) *
-                           (plan->batch_bytes + plan->before_bytes + plan->cut_bytes + late.arrays +
-                            plan->embed_bytes + output.logits + output.top + hidden +
-                            cfg->max_outs * (int64_t)sizeof(bool) + sampling.in + sampling.out);
+    plan->host_bytes =
+        (cfg->n_group > 1 ? whim_exec_outs(cfg) * (int64_t)sizeof(whim_sample_ask) : 0) +
+        kept.arrays + whim_cut_owners_bytes(&cut) + whim_page_table_bytes(&limits) +
+        whim_exec_flights(cfg) *
+            (plan->batch_bytes + plan->before_bytes + plan->cut_bytes + late.arrays +
+             plan->embed_bytes + output.logits + output.top + hidden +
+             whim_exec_outs(cfg) * (int64_t)sizeof(bool) + sampling.in + sampling.out);
     return activations_measure(config, def, model, device, cfg, plan, diag);
 }

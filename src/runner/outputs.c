@@ -3,14 +3,16 @@
 #include "runner/outputs.h"
 
 #include "base/alloc.h"
-#include "ops/args/row_args.h"
+#include "ops/ops.h"
 
 whim_output_bytes whim_output_bytes_of(const whim_config *config, const whim_exec_cfg *cfg)
 {
-    int64_t f32 = sizeof(float);
+    int64_t f32 = sizeof(float), n_out = whim_exec_outs(cfg), most = 2 * WHIM_TOPK_MAX;
+    most = config->n_vocab > most ? config->n_vocab : most;
     return (whim_output_bytes){
-        .logits = whim_aligned(cfg->max_outs * config->n_vocab * f32),
-        .top = whim_aligned(2 * cfg->max_outs * WHIM_TOPK_MAX * f32),
+        .logits = whim_aligned(n_out * config->n_vocab * f32),
+        .top = whim_aligned(2 * n_out * WHIM_TOPK_MAX * f32),
+        .own = whim_exec_groups(cfg) > 1 ? whim_aligned(cfg->max_outs * most * f32) : 0,
         .hidden = whim_aligned(cfg->n_capture * cfg->max_rows * config->d_model * f32),
     };
 }
@@ -33,10 +35,31 @@ static whim_err set_alloc(const whim_outputs *o, whim_output_set *set, whim_diag
     if (o->cfg->fetch_hidden) {
         WHIM_TRY(floats_alloc(o, whim_device_host_alloc, o->bytes.hidden, &set->hidden, diag));
     }
-    set->brought = whim_alloc_array(o->cfg->max_outs, sizeof *set->brought);
+    set->brought = whim_alloc_array(whim_exec_outs(o->cfg), sizeof *set->brought);
     return set->brought != NULL
                ? WHIM_ERR_OK
                : whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the results of a step");
+}
+
+void whim_outputs_cols(int64_t *cols, int32_t n_group, int64_t n_vocab)
+{
+    for (int64_t n_top = 0; n_top <= WHIM_TOPK_MAX; n_top++) {
+        for (int32_t r = 0; r < n_group; r++) {
+            cols[n_top * n_group + r] = n_top > 0 ? n_top : n_vocab;
+        }
+    }
+}
+
+static whim_err groups_init(whim_outputs *o, whim_diag *diag)
+{
+    int32_t n = whim_exec_groups(o->cfg);
+    if (n == 1) {
+        return WHIM_ERR_OK;
+    }
+    o->cols = whim_alloc_array((WHIM_TOPK_MAX + 1) * n, sizeof *o->cols);
+    WHIM_TRY(whim_got(o->cols != NULL, diag, "no memory for the outputs of groups"));
+    whim_outputs_cols(o->cols, n, o->config->n_vocab);
+    return floats_alloc(o, whim_device_alloc, o->bytes.own, &o->own, diag);
 }
 
 whim_err whim_outputs_init(whim_outputs *o, const whim_config *config, const whim_exec_cfg *cfg,
@@ -47,6 +70,7 @@ whim_err whim_outputs_init(whim_outputs *o, const whim_config *config, const whi
     WHIM_TRY(floats_alloc(o, whim_device_alloc, o->bytes.logits, &o->logits, diag));
     WHIM_TRY(floats_alloc(o, whim_device_alloc, o->bytes.top, &o->top, diag));
     WHIM_TRY(floats_alloc(o, whim_device_alloc, o->bytes.hidden, &o->hidden, diag));
+    WHIM_TRY(groups_init(o, diag));
     for (int32_t i = 0; i < whim_exec_flights(cfg); i++) {
         WHIM_TRY(set_alloc(o, &o->sets[i], diag));
     }
@@ -58,6 +82,8 @@ void whim_outputs_deinit(whim_outputs *o)
     whim_device_free(o->device, o->logits, o->bytes.logits);
     whim_device_free(o->device, o->top, o->bytes.top);
     whim_device_free(o->device, o->hidden, o->bytes.hidden);
+    whim_device_free(o->device, o->own, o->bytes.own);
+    whim_free(o->cols);
     for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
         whim_device_host_free(o->device, o->sets[i].logits, o->bytes.logits);
         whim_device_host_free(o->device, o->sets[i].top, o->bytes.top);
@@ -69,7 +95,7 @@ void whim_outputs_deinit(whim_outputs *o)
 /* The ids follow the values of the largest step. */
 static int32_t *top_ids(const whim_outputs *o, float *top)
 {
-    return (int32_t *)(void *)(top + o->cfg->max_outs * WHIM_TOPK_MAX);
+    return (int32_t *)(void *)(top + whim_exec_outs(o->cfg) * WHIM_TOPK_MAX);
 }
 
 const int32_t *whim_outputs_ids(const whim_outputs *o)
@@ -93,6 +119,41 @@ void whim_outputs_view(const whim_outputs *o, int64_t n_top, whim_out *out)
         out->captures[i] =
             (whim_capture){o->cfg->boundary[i], whim_outputs_capture(o, i), o->config->d_model};
     }
+}
+
+void whim_outputs_view_own(const whim_outputs *o, int64_t n_top, whim_out *out)
+{
+    whim_outputs_view(o, n_top, out);
+    if (o->own != NULL) {
+        out->logits = out->top_values = o->own;
+        out->top_ids = (int32_t *)(void *)(o->own + o->cfg->max_outs * WHIM_TOPK_MAX);
+    }
+}
+
+whim_err whim_outputs_gather(const whim_outputs *o, whim_stream *s, int64_t n_out, int64_t n_top)
+{
+    int32_t n = whim_exec_groups(o->cfg);
+    if (n == 1) {
+        return WHIM_ERR_OK;
+    }
+    whim_out own, all;
+    whim_outputs_view_own(o, n_top, &own);
+    whim_outputs_view(o, n_top, &all);
+    whim_all_gather_v_args args = {.x = own.logits,
+                                   .cols = o->cols + n_top * n,
+                                   .y = n_top > 0 ? all.top_values : all.logits,
+                                   .n_row = n_out,
+                                   .n_rank = n,
+                                   .rank = whim_exec_group(o->cfg),
+                                   .site = "outputs of groups"};
+    WHIM_TRY(whim_op_all_gather_v(s, &args));
+    if (n_top == 0) {
+        return WHIM_ERR_OK;
+    }
+    args.x = (const float *)(const void *)own.top_ids;
+    args.y = (float *)(void *)all.top_ids;
+    args.site = "ids of groups";
+    return whim_op_all_gather_v(s, &args);
 }
 
 /* Rows that follow one another go in one copy. */

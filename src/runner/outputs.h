@@ -7,9 +7,9 @@
 
 #include "runner/exec.h"
 
-/* Bytes of each kind, for the largest step. */
+/* Bytes of each kind, for the largest step; `own`: of what a pass makes for its own group. */
 typedef struct whim_output_bytes {
-    int64_t logits, top, hidden;
+    int64_t logits, top, hidden, own;
 } whim_output_bytes;
 
 whim_output_bytes whim_output_bytes_of(const whim_config *config, const whim_exec_cfg *cfg);
@@ -17,7 +17,7 @@ whim_output_bytes whim_output_bytes_of(const whim_config *config, const whim_exe
 /* The host's copy of one step's. */
 typedef struct whim_output_set {
     float *logits, *top, *hidden; /* as on the device */
-    bool *brought;                /* [max_outs]: the logits of this output are there */
+    bool *brought;                /* [whim_exec_outs]: the logits of this output are there */
     whim_step_size size;          /* of the step that was fetched */
 } whim_output_set;
 
@@ -27,10 +27,12 @@ typedef struct whim_outputs {
     const whim_exec_cfg *cfg;
     whim_output_bytes bytes;
     /* device */
-    float *logits; /* [max_outs, n_vocab] */
-    float *top;    /* values [max_outs, WHIM_TOPK_MAX], then ids of the same shape */
+    float *logits; /* [whim_exec_outs, n_vocab] */
+    float *top;    /* values [whim_exec_outs, WHIM_TOPK_MAX], then ids of the same shape */
     float *hidden; /* [n_capture, max_rows, d_model] */
+    float *own;    /* of one of several groups, before they are gathered: logits, or the best */
     /* host */
+    int64_t *cols; /* [WHIM_TOPK_MAX + 1, n_group]: how wide an output is, by n_top */
     whim_output_set sets[WHIM_EXEC_FLIGHT];
 } whim_outputs;
 
@@ -42,6 +44,15 @@ void whim_outputs_deinit(whim_outputs *outputs);
 
 /* Where a pass of n_top (0: logits) writes. */
 void whim_outputs_view(const whim_outputs *outputs, int64_t n_top, whim_out *out);
+
+/* Where it writes, and what it wrote, where each of several groups has its own: queue the gather of
+ * n_out outputs of each. */
+void whim_outputs_view_own(const whim_outputs *outputs, int64_t n_top, whim_out *out);
+WHIM_MUST_CHECK whim_err whim_outputs_gather(const whim_outputs *outputs, whim_stream *stream,
+                                             int64_t n_out, int64_t n_top);
+
+/* How wide an output is on each of n_group ranks, in row n_top of `cols`. */
+void whim_outputs_cols(int64_t *cols, int32_t n_group, int64_t n_vocab);
 
 /* The best ids of a pass, on the device: [n_out, n_top]. */
 const int32_t *whim_outputs_ids(const whim_outputs *outputs);

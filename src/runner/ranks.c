@@ -15,6 +15,7 @@ static bool has_others(const whim_exec_cfg *cfg)
 whim_err whim_ranks_check(const whim_exec_cfg *cfg, int64_t block_bytes, whim_diag *diag)
 {
     int64_t most = WHIM_MAIL_BYTES - (int64_t)sizeof(whim_letter_head);
+    block_bytes *= whim_exec_groups(cfg);
     if (has_others(cfg) && block_bytes > most) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "a step may take %lld bytes, and ranks can be sent %lld: use a shorter "
@@ -34,15 +35,27 @@ void whim_ranks_init(whim_ranks *ranks, const whim_exec_cfg *cfg)
     }
 }
 
+static whim_err tell(whim_ranks *ranks, whim_letter_head head, const void *words, whim_diag *diag)
+{
+    return ranks->leads ? whim_mail_send(&ranks->mail, &head, sizeof head, words,
+                                         head.n_word * (int64_t)sizeof(int32_t), diag)
+                        : WHIM_ERR_OK;
+}
+
 whim_err whim_ranks_tell(whim_ranks *ranks, whim_letter_kind kind, bool chose, const void *words,
                          int64_t n_word, whim_diag *diag)
 {
-    if (!ranks->leads) {
-        return WHIM_ERR_OK;
-    }
-    whim_letter_head head = {.kind = (int32_t)kind, .n_word = (int32_t)n_word, .chose = chose};
-    return whim_mail_send(&ranks->mail, &head, sizeof head, words,
-                          n_word * (int64_t)sizeof(int32_t), diag);
+    return tell(
+        ranks, (whim_letter_head){.kind = (int32_t)kind, .n_word = (int32_t)n_word, .chose = chose},
+        words, diag);
+}
+
+whim_err whim_ranks_tell_group(whim_ranks *ranks, whim_letter_kind kind, int32_t group,
+                               const void *words, int64_t n_word, whim_diag *diag)
+{
+    return tell(
+        ranks, (whim_letter_head){.kind = (int32_t)kind, .n_word = (int32_t)n_word, .group = group},
+        words, diag);
 }
 
 void whim_ranks_failed(const whim_ranks *ranks, const char *why)
@@ -83,13 +96,13 @@ static whim_err obey(whim_exec *exec, const whim_letter_head *head, whim_diag *d
             return whim_fail(diag, WHIM_ERR_CORRUPT, "a letter of a state has %d words",
                              head->n_word);
         }
-        whim_err err = whim_exec_state_copy(exec, words[0], words[1]);
+        whim_err err = whim_exec_state_copy(exec, head->group, words[0], words[1]);
         return err == WHIM_ERR_OK
                    ? err
                    : whim_fail(diag, err, "a state could not be copied: %s", whim_err_text(err));
     }
     case WHIM_LETTER_ADVANCE:
-        return whim_exec_advance(exec, (const whim_step_take *)(const void *)words,
+        return whim_exec_advance(exec, head->group, (const whim_step_take *)(const void *)words,
                                  head->n_word / WHIM_TAKE_WORDS, diag);
     case WHIM_LETTER_STORE_OPEN:
     case WHIM_LETTER_STORE_PUT:

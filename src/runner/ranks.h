@@ -25,7 +25,7 @@ typedef enum whim_letter_kind {
 typedef struct whim_letter_head {
     int32_t kind, n_word;
     int32_t chose; /* of a block */
-    int32_t reserved;
+    int32_t group; /* whose states are meant */
 } whim_letter_head;
 
 typedef struct whim_ranks {
@@ -40,9 +40,12 @@ WHIM_MUST_CHECK whim_err whim_ranks_check(const whim_exec_cfg *cfg, int64_t bloc
 
 void whim_ranks_init(whim_ranks *ranks, const whim_exec_cfg *cfg);
 
-/* Tell those who follow, if there are any. */
+/* Tell those who follow, if there are any; of one group only that does it. */
 WHIM_MUST_CHECK whim_err whim_ranks_tell(whim_ranks *ranks, whim_letter_kind kind, bool chose,
                                          const void *words, int64_t n_word, whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_ranks_tell_group(whim_ranks *ranks, whim_letter_kind kind,
+                                               int32_t group, const void *words, int64_t n_word,
+                                               whim_diag *diag);
 
 /* What was begun cannot be ended here: the group is over. */
 void whim_ranks_failed(const whim_ranks *ranks, const char *why);

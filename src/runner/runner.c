@@ -13,30 +13,43 @@ struct whim_runner {
     int64_t n_vocab;
     int64_t max_words; /* of a row's lists */
     bool has_states;
-    whim_page_pool pool, states;
-    int32_t *block;
-    whim_sample_ask *asks; /* [max_outs] of a step */
-    int64_t n_step;        /* steps so far, refused ones included */
-    int64_t n_result;      /* of the one submitted last, that tokens may stand for */
+    int32_t n_group;
+    whim_page_pool *pools, *states; /* [n_group] */
+    int32_t *block;                 /* those of all groups, one behind the other */
+    whim_sample_ask *asks;          /* [whim_exec_outs] of a step */
+    int64_t n_step;                 /* steps so far, refused ones included */
+    int64_t n_result;               /* of the one submitted last, that tokens may stand for */
     int64_t n_trial;       /* number of the last step that kept rows on trial; 0: none, or lost */
     whim_step_take *takes; /* [max_seqs] */
 };
 
-static whim_err host_buffers_open(whim_runner *r, const whim_exec_plan *plan, whim_diag *diag)
+static whim_err pools_open(whim_runner *r, int32_t group, whim_diag *diag)
 {
-    r->block = whim_alloc(plan->batch_bytes);
-    r->asks = whim_alloc_array(r->cfg.max_outs, (int64_t)sizeof *r->asks);
-    r->takes = whim_alloc_array(r->cfg.max_seqs, (int64_t)sizeof *r->takes);
-    WHIM_TRY(whim_got(r->block != NULL && r->asks != NULL && r->takes != NULL, diag,
-                      "no memory for the arrays of a step"));
-    if (whim_page_pool_init(&r->pool, r->cfg.n_page, r->cfg.page_len) != WHIM_ERR_OK) {
+    if (whim_page_pool_init(&r->pools[group], r->cfg.n_page, r->cfg.page_len) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a list of %lld KV pages",
                          (long long)r->cfg.n_page);
     }
-    r->has_states = plan->slot_bytes > 0;
-    if (whim_page_pool_init(&r->states, r->has_states ? r->cfg.n_state : 0, 1) != WHIM_ERR_OK) {
+    int64_t n_state = r->has_states ? r->cfg.n_state : 0;
+    if (whim_page_pool_init(&r->states[group], n_state, 1) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a list of %lld states",
                          (long long)r->cfg.n_state);
+    }
+    return WHIM_ERR_OK;
+}
+
+static whim_err host_buffers_open(whim_runner *r, const whim_exec_plan *plan, whim_diag *diag)
+{
+    r->has_states = plan->slot_bytes > 0;
+    r->block = whim_alloc_array(r->n_group, plan->batch_bytes);
+    r->asks = whim_alloc_array(whim_exec_outs(&r->cfg), (int64_t)sizeof *r->asks);
+    r->takes = whim_alloc_array(r->cfg.max_seqs, (int64_t)sizeof *r->takes);
+    r->pools = whim_alloc_array(r->n_group, sizeof *r->pools);
+    r->states = whim_alloc_array(r->n_group, sizeof *r->states);
+    WHIM_TRY(whim_got(r->block != NULL && r->asks != NULL && r->takes != NULL && r->pools != NULL &&
+                          r->states != NULL,
+                      diag, "no memory for the arrays of a step"));
+    for (int32_t g = 0; g < r->n_group; g++) {
+        WHIM_TRY(pools_open(r, g, diag));
     }
     return WHIM_ERR_OK;
 }
@@ -48,6 +61,7 @@ whim_err whim_runner_open(const whim_config *config, const whim_model_def *def, 
     whim_runner *r = whim_alloc(sizeof *r);
     WHIM_TRY(whim_got(r != NULL, diag, "no memory for a runner"));
     r->cfg = *cfg;
+    r->n_group = whim_exec_groups(cfg);
     r->n_vocab = config->n_vocab;
     r->max_words = whim_sampling_words(config, cfg);
     whim_err err = whim_exec_open(config, def, model, device, cfg, &r->exec, diag);
@@ -68,8 +82,12 @@ void whim_runner_close(whim_runner *r)
         return;
     }
     whim_exec_close(r->exec);
-    whim_page_pool_deinit(&r->pool);
-    whim_page_pool_deinit(&r->states);
+    for (int32_t g = 0; r->pools != NULL && r->states != NULL && g < r->n_group; g++) {
+        whim_page_pool_deinit(&r->pools[g]);
+        whim_page_pool_deinit(&r->states[g]);
+    }
+    whim_free(r->pools);
+    whim_free(r->states);
     whim_free(r->block);
     whim_free(r->asks);
     whim_free(r->takes);
@@ -137,15 +155,34 @@ static bool keeps_rows(const whim_runner *r, const whim_step_part *parts, int64_
     return any && r->has_states && r->cfg.max_kept > 0;
 }
 
-/* Refuse a step that breaks a limit before anything changes. A draft has no recurrent states, and
- * those of its sequences stay where they are. */
-static whim_err step_check(const whim_runner *r, const whim_step_part *parts, int64_t n_part,
-                           bool drafts, whim_step_size *size, whim_diag *diag)
+/* The parts of one group, which stand together. */
+typedef struct group_parts {
+    const whim_step_part *parts;
+    int64_t n_part;
+} group_parts;
+
+static group_parts parts_of(const whim_step_part *parts, int64_t n_part, int32_t group)
 {
-    int64_t pages = 0;
-    *size = (whim_step_size){.n_seq = n_part, .n_top = step_top(r, parts, n_part)};
+    group_parts of = {.parts = parts};
+    for (int64_t i = 0; i < n_part && parts[i].seq->group <= group; i++) {
+        if (parts[i].seq->group < group) {
+            of.parts = &parts[i + 1];
+        } else {
+            of.n_part++;
+        }
+    }
+    return of;
+}
+
+/* Refuse a step that breaks a limit before anything changes: what one group has of it. A draft has
+ * no recurrent states, and those of its sequences stay where they are. */
+static whim_err group_check(const whim_runner *r, int32_t group, const group_parts *of, bool drafts,
+                            whim_step_size *size, whim_diag *diag)
+{
+    int64_t pages = 0, n_part = of->n_part;
+    *size = (whim_step_size){.n_seq = n_part};
     for (int64_t i = 0; i < n_part; i++) {
-        const whim_step_part *part = &parts[i];
+        const whim_step_part *part = &of->parts[i];
         if (part->n_tok < 1 || part->n_out < 0 || part->n_out > part->n_tok || part->n_top < 0 ||
             part->n_top > WHIM_TOPK_MAX) {
             return whim_fail(diag, WHIM_ERR_INVALID,
@@ -187,14 +224,50 @@ static whim_err step_check(const whim_runner *r, const whim_step_part *parts, in
                          (long long)r->cfg.max_rows, (long long)r->cfg.max_seqs,
                          (long long)r->cfg.max_outs);
     }
-    if (keeps_rows(r, parts, n_part) && size->n_row > r->cfg.max_kept) {
+    if (keeps_rows(r, of->parts, n_part) && size->n_row > r->cfg.max_kept) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "a step with rows on trial has %lld rows, %lld can be kept",
                          (long long)size->n_row, (long long)r->cfg.max_kept);
     }
-    if (pages > r->pool.n_free) {
+    if (pages > r->pools[group].n_free) {
         return whim_fail(diag, WHIM_ERR_FULL, "a step needs %lld KV pages, %lld are free",
-                         (long long)pages, (long long)r->pool.n_free);
+                         (long long)pages, (long long)r->pools[group].n_free);
+    }
+    return WHIM_ERR_OK;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static whim_err order_check(const whim_runner *r, const whim_step_part *parts, int64_t n_part,
+                            whim_diag *diag)
+{
+    for (int64_t i = 0; i < n_part; i++) {
+        int32_t group = parts[i].seq->group, before = i > 0 ? parts[i - 1].seq->group : 0;
+        if (group < before || group >= r->n_group) {
+            return whim_fail(diag, WHIM_ERR_INVALID,
+                             "part %lld of a step, of group %d, is out of the order of %d groups",
+                             (long long)i, group, r->n_group);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+/* The same of all groups; `most` is what the largest has. */
+static whim_err step_check(const whim_runner *r, const whim_step_part *parts, int64_t n_part,
+                           bool drafts, whim_step_size *most, whim_diag *diag)
+{
+    WHIM_TRY(order_check(r, parts, n_part, diag));
+    *most = (whim_step_size){.n_top = step_top(r, parts, n_part)};
+    for (int32_t g = 0; g < r->n_group; g++) {
+        whim_step_size size;
+        group_parts of = parts_of(parts, n_part, g);
+        WHIM_TRY(group_check(r, g, &of, drafts, &size, diag));
+        most->n_row = larger(most->n_row, size.n_row);
+        most->n_seq = larger(most->n_seq, size.n_seq);
+        most->n_out = larger(most->n_out, size.n_out);
     }
     return WHIM_ERR_OK;
 }
@@ -216,6 +289,7 @@ static void trials_set(whim_runner *r, const whim_step_part *parts, int64_t n_pa
     int64_t row = 0;
     for (int64_t i = 0; i < n_part; i++) {
         whim_sequence *seq = parts[i].seq;
+        row = i > 0 && seq->group != parts[i - 1].seq->group ? 0 : row;
         seq->trial = r->n_step;
         seq->trial_row = row;
         seq->n_trial = parts[i].keeps_state ? parts[i].n_tok : 0;
@@ -223,25 +297,76 @@ static void trials_set(whim_runner *r, const whim_step_part *parts, int64_t n_pa
     }
 }
 
-static whim_err queue(whim_runner *r, const whim_step_part *parts, int64_t n_part,
-                      const whim_step_size *size, int32_t flags, whim_diag *diag)
+/* Whether a part names results of the step before. */
+static bool comes_after(const whim_step_part *parts, int64_t n_part)
 {
-    bool keeps = keeps_rows(r, parts, n_part);
-    flags |= keeps ? WHIM_STEP_KEEP : 0;
-    for (int64_t i = 0; i < n_part; i++) {
-        WHIM_TRY(whim_sequence_grow(parts[i].seq, &r->pool, parts[i].n_tok));
+    bool any = false;
+    for (int64_t p = 0; p < n_part; p++) {
+        for (int64_t i = 0; i < parts[p].n_tok; i++) {
+            any = any || whim_step_result_of(parts[p].tokens[i]) >= 0;
+        }
     }
-    whim_step_size bucket = *size;
+    return any;
+}
+
+/* Results of the step before by the numbers that they have when those of groups are gathered. */
+static void results_place(const whim_runner *r, int32_t *block)
+{
+    const whim_step_head *head = whim_step_head_of(block);
+    whim_step_size bucket = whim_step_bucket(block);
+    int32_t *tokens = block + whim_step_layout_of(&bucket).tokens;
+    for (int32_t i = 0; i < head->n_row; i++) {
+        int64_t result = whim_step_result_of(tokens[i]);
+        if (result >= 0) {
+            tokens[i] = whim_step_result_token(whim_exec_result_place(r->exec, result));
+        }
+    }
+}
+
+/* The blocks of all groups, whose outputs are padded to the most that one has; where graphs are
+ * replayed all else is, too. How many words they are. */
+static int64_t blocks_fill(whim_runner *r, const whim_step_part *parts, int64_t n_part,
+                           const whim_step_size *most, int32_t flags)
+{
+    int64_t n_word = 0;
+    whim_step_size bucket = *most;
     if (r->cfg.graphs) {
         whim_graphs_bucket(&bucket, flags, &r->cfg);
     }
-    whim_step_fill(parts, n_part, &bucket, flags, r->block);
+    for (int32_t g = 0; g < r->n_group; g++) {
+        int32_t *block = r->block + n_word;
+        group_parts of = parts_of(parts, n_part, g);
+        if (!r->cfg.graphs) {
+            bucket.n_row = 0;
+            bucket.n_seq = of.n_part;
+            for (int64_t i = 0; i < of.n_part; i++) {
+                bucket.n_row += of.parts[i].n_tok;
+            }
+        }
+        whim_step_fill(of.parts, of.n_part, &bucket, flags, block);
+        results_place(r, block);
+        n_word += whim_step_head_of(block)->n_word;
+    }
+    return n_word;
+}
+
+static whim_err queue(whim_runner *r, const whim_step_part *parts, int64_t n_part,
+                      const whim_step_size *most, int32_t flags, whim_diag *diag)
+{
+    bool keeps = keeps_rows(r, parts, n_part);
+    flags |= keeps ? WHIM_STEP_KEEP : 0;
+    flags |= comes_after(parts, n_part) ? WHIM_STEP_AFTER : 0;
+    for (int64_t i = 0; i < n_part; i++) {
+        WHIM_TRY(whim_sequence_grow(parts[i].seq, whim_runner_pool_of(r, parts[i].seq->group),
+                                    parts[i].n_tok));
+    }
+    int64_t n_word = blocks_fill(r, parts, n_part, most, flags);
     if ((flags & WHIM_STEP_DRAFT) == 0) {
         trials_set(r, parts, n_part);
     }
     r->n_trial = keeps ? r->n_step : r->n_trial;
-    asks_pass(r, parts, n_part, size);
-    return whim_exec_submit(r->exec, r->block, whim_step_head_of(r->block)->n_word, NULL, diag);
+    asks_pass(r, parts, n_part, most);
+    return whim_exec_submit(r->exec, r->block, n_word, NULL, diag);
 }
 
 /* After a failure there is nothing that a later step or whim_runner_advance could build on. */
@@ -311,10 +436,11 @@ whim_err whim_runner_advance(whim_runner *r, const whim_taken *taken, int64_t n,
         return whim_fail(diag, WHIM_ERR_INVALID, "rows of %lld sequences are taken of %lld",
                          (long long)n, (long long)r->cfg.max_seqs);
     }
+    int32_t group = n > 0 ? taken[0].seq->group : 0;
     for (int64_t i = 0; i < n; i++) {
         const whim_sequence *seq = taken[i].seq;
         int64_t n_row = taken[i].n_row;
-        bool kept = r->n_trial > 0 && seq->trial == r->n_trial;
+        bool kept = r->n_trial > 0 && seq->trial == r->n_trial && seq->group == group;
         if (!kept || n_row < 1 || n_row > seq->n_trial) {
             return whim_fail(diag, WHIM_ERR_INVALID, "%lld rows are taken, %lld are on trial",
                              (long long)n_row, (long long)(kept ? seq->n_trial : 0));
@@ -324,7 +450,7 @@ whim_err whim_runner_advance(whim_runner *r, const whim_taken *taken, int64_t n,
                                        .row = (int32_t)seq->trial_row,
                                        .n_row = (int32_t)n_row};
     }
-    whim_err err = whim_exec_advance(r->exec, r->takes, n, diag);
+    whim_err err = whim_exec_advance(r->exec, group, r->takes, n, diag);
     if (err == WHIM_ERR_CORRUPT) { /* refused, and nothing has changed */
         return err;
     }
@@ -338,16 +464,22 @@ whim_err whim_runner_advance(whim_runner *r, const whim_taken *taken, int64_t n,
 
 whim_err whim_runner_sequence_create(whim_runner *r, whim_sequence **out)
 {
+    return whim_runner_sequence_create_in(r, 0, out);
+}
+
+whim_err whim_runner_sequence_create_in(whim_runner *r, int32_t group, whim_sequence **out)
+{
     whim_sequence *seq = whim_alloc(sizeof *seq);
     if (seq == NULL) {
         return WHIM_ERR_NO_MEMORY;
     }
     whim_err err = whim_sequence_init(seq, r->cfg.max_ctx, r->cfg.page_len);
+    seq->group = group;
     if (err == WHIM_ERR_OK) {
-        err = whim_sequence_take_state(seq, &r->states);
+        err = whim_sequence_take_state(seq, &r->states[group]);
     }
     if (err != WHIM_ERR_OK) {
-        whim_sequence_deinit(seq, &r->pool);
+        whim_sequence_deinit(seq, &r->pools[group]);
         whim_free(seq);
         return err;
     }
@@ -358,8 +490,8 @@ whim_err whim_runner_sequence_create(whim_runner *r, whim_sequence **out)
 void whim_runner_sequence_destroy(whim_runner *r, whim_sequence *seq)
 {
     if (seq != NULL) {
-        whim_sequence_give_state(seq, &r->states);
-        whim_sequence_deinit(seq, &r->pool);
+        whim_sequence_give_state(seq, &r->states[seq->group]);
+        whim_sequence_deinit(seq, &r->pools[seq->group]);
         whim_free(seq);
     }
 }
@@ -367,7 +499,7 @@ void whim_runner_sequence_destroy(whim_runner *r, whim_sequence *seq)
 int64_t whim_runner_sequence_cut(whim_runner *r, whim_sequence *seq, int64_t len)
 {
     bool stale = r->has_states && seq->state_at != len;
-    whim_sequence_cut(seq, &r->pool, stale ? 0 : len);
+    whim_sequence_cut(seq, &r->pools[seq->group], stale ? 0 : len);
     return seq->len;
 }
 
@@ -378,10 +510,20 @@ whim_exec *whim_runner_exec(whim_runner *r)
 
 whim_page_pool *whim_runner_states(whim_runner *r)
 {
-    return &r->states;
+    return &r->states[0];
+}
+
+whim_page_pool *whim_runner_states_of(whim_runner *r, int32_t group)
+{
+    return &r->states[group];
 }
 
 whim_page_pool *whim_runner_pool(whim_runner *r)
 {
-    return &r->pool;
+    return &r->pools[0];
+}
+
+whim_page_pool *whim_runner_pool_of(whim_runner *r, int32_t group)
+{
+    return &r->pools[group];
 }

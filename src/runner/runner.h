@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sequences on an exec: some tokens of some sequences go through the model, results come back. The
- * runner has the pools of pages and states, checks a step, lets its sequences grow, fills the block
- * and hands it to the exec.
+/* Sequences on an exec, in one group or several (whim_exec_cfg.n_group), each with pools of its
+ * own: some tokens of some sequences go through the model, results come back. The runner has the
+ * pools of pages and states, checks a step, lets its sequences grow, fills the block and hands it
+ * to the exec.
  * Threads: one owner, the thread that steps. */
 #ifndef WHIM_RUNNER_RUNNER_H
 #define WHIM_RUNNER_RUNNER_H
@@ -24,12 +25,12 @@ WHIM_MUST_CHECK whim_err whim_runner_open(const whim_config *config, const whim_
                                           whim_diag *diag);
 void whim_runner_close(whim_runner *runner);
 
-/* FULL when the pool has too few free pages or as many steps are under way as may be, INVALID when
- * the step is larger than the limits, a sequence would outgrow max_ctx or a token id is outside the
- * vocabulary: nothing has changed then. After other errors nobody knows what its sequences hold.
- * On success every sequence has grown by its tokens. One whose part keeps its state must be cut
- * back to where that is before it goes on, with other rows or the same; or after
- * whim_runner_advance. */
+/* Parts of one group stand together, and groups in order. FULL when the pool has too few free pages
+ * or as many steps are under way as may be, INVALID when the step is larger than the limits, a
+ * sequence would outgrow max_ctx or a token id is outside the vocabulary: nothing has changed then.
+ * After other errors nobody knows what its sequences hold. On success every sequence has grown by
+ * its tokens. One whose part keeps its state must be cut back to where that is before it goes on,
+ * with other rows or the same; or after whim_runner_advance. */
 WHIM_MUST_CHECK whim_err whim_runner_step(whim_runner *runner, const whim_step_part *parts,
                                           int64_t n_part, whim_diag *diag);
 
@@ -49,10 +50,10 @@ WHIM_MUST_CHECK whim_err whim_runner_draft(whim_runner *runner, const whim_step_
 
 /* Of the rows that a sequence had on trial (keeps_state) in the last step with such parts, the
  * first n_row are right: its recurrent state goes on by them, as if they had been fed for good.
- * Those of a step are taken by one call, in the order of its parts, before the next with rows on
- * trial. INVALID when there are no such rows, none were kept (whim_exec_cfg.max_kept) or a step
- * has failed since; CORRUPT when a sequence is named twice. After other errors the states are
- * lost. */
+ * Those of a group's share of a step are taken by one call, in the order of its parts, before the
+ * next with rows on trial. INVALID when there are no such rows, none were kept
+ * (whim_exec_cfg.max_kept) or a step has failed since; CORRUPT when a sequence is named twice.
+ * After other errors the states are lost. */
 typedef struct whim_taken {
     whim_sequence *seq;
     int64_t n_row;
@@ -66,9 +67,11 @@ WHIM_MUST_CHECK whim_err whim_runner_advance(whim_runner *runner, const whim_tak
  * output, at least as many of the best as any part asked for (all there are in a smaller
  * vocabulary); otherwise it gave logits, and best.n is 0. */
 
-/* Sequences live in the runner's page pool. A model with recurrent states gives each a slot for its
- * life; FULL when there are no more. */
+/* Sequences live in a page pool of the runner's: the first group's, or that of any. A model with
+ * recurrent states gives each a slot for its life; FULL when there are no more. */
 WHIM_MUST_CHECK whim_err whim_runner_sequence_create(whim_runner *runner, whim_sequence **out);
+WHIM_MUST_CHECK whim_err whim_runner_sequence_create_in(whim_runner *runner, int32_t group,
+                                                        whim_sequence **out);
 void whim_runner_sequence_destroy(whim_runner *runner, whim_sequence *seq);
 
 /* Forget a sequence's positions from `len` (at most its length) on. What is left is as if it had
@@ -79,10 +82,13 @@ int64_t whim_runner_sequence_cut(whim_runner *runner, whim_sequence *seq, int64_
 /* The model's exec, for results, and for pages and states by number. */
 whim_exec *whim_runner_exec(whim_runner *runner);
 
-/* The pool of state slots; it has none for models without such states. */
+/* The pool of state slots, of the first group or of any; it has none for models without such
+ * states. */
 whim_page_pool *whim_runner_states(whim_runner *runner);
+whim_page_pool *whim_runner_states_of(whim_runner *runner, int32_t group);
 
 /* The pool, for whoever keeps pages beyond their sequences (scheduler, prefix tree). */
 whim_page_pool *whim_runner_pool(whim_runner *runner);
+whim_page_pool *whim_runner_pool_of(whim_runner *runner, int32_t group);
 
 #endif

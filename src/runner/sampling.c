@@ -38,8 +38,8 @@ whim_sampling_bytes whim_sampling_bytes_of(const whim_config *config, const whim
     whim_sampling_in in;
     whim_sampling_out out;
     return (whim_sampling_bytes){
-        .in = in_lay(&in, somewhere, cfg->max_outs, whim_sampling_words(config, cfg)),
-        .out = out_lay(&out, somewhere, cfg->max_outs),
+        .in = in_lay(&in, somewhere, whim_exec_outs(cfg), whim_sampling_words(config, cfg)),
+        .out = out_lay(&out, somewhere, whim_exec_outs(cfg)),
     };
 }
 
@@ -61,7 +61,7 @@ whim_err whim_sampling_init(whim_sampling *s, const whim_config *config, const w
     void *in, *out;
     *s = (whim_sampling){.device = device,
                          .n_vocab = config->n_vocab,
-                         .max_outs = cfg->max_outs,
+                         .max_outs = whim_exec_outs(cfg),
                          .n_word = whim_sampling_words(config, cfg),
                          .bytes = whim_sampling_bytes_of(config, cfg)};
     WHIM_TRY(whim_device_alloc(device, s->bytes.in, &in, diag));

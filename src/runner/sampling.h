@@ -10,14 +10,14 @@
 
 /* What rows ask for, in one piece of memory. */
 typedef struct whim_sampling_in {
-    whim_sample_want *wants; /* [max_outs] */
+    whim_sample_want *wants; /* [whim_exec_outs] */
     int32_t *lists;          /* [n_word] */
 } whim_sampling_in;
 
 /* What came of them, in another. */
 typedef struct whim_sampling_out {
-    int32_t *tokens;        /* [max_outs] */
-    whim_sample_told *told; /* [max_outs] */
+    int32_t *tokens;        /* [whim_exec_outs] */
+    whim_sample_told *told; /* [whim_exec_outs] */
     int32_t *top_ids;       /* [max_outs, WHIM_MAX_LOGPROBS] */
     float *top_logprobs;    /* [max_outs, WHIM_MAX_LOGPROBS] */
 } whim_sampling_out;

@@ -77,7 +77,7 @@ static void try_block(const int32_t *words, int64_t n_word)
 static void try_takes(const int32_t *words, int64_t n_word)
 {
     whim_diag diag = {""};
-    if (whim_exec_advance(tiny_exec(), (const whim_step_take *)(const void *)words,
+    if (whim_exec_advance(tiny_exec(), 0, (const whim_step_take *)(const void *)words,
                           n_word / WHIM_TAKE_WORDS, &diag) != WHIM_ERR_OK) {
         FUZZ_CHECK(diag.text[0] != '\0');
     }

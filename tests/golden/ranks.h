@@ -19,6 +19,7 @@ typedef struct rank_member {
     const char *backend, *isa;
     bool graphs;
     bool shares;              /* each rank has the whole model, and a part of the rows */
+    bool groups;              /* each rank has the whole model, and sequences of its own */
     bool once;                /* the logits of one plan, and nothing else */
     bool speaks;              /* a greedy text, too */
     bool rounds;              /* its products make int8 of their rows */

@@ -33,6 +33,7 @@ static whim_engine *open_engine(const rank_member *m, whim_comm *comm, whim_diag
         .graphs = m->graphs ? WHIM_GRAPHS_ON : WHIM_GRAPHS_OFF,
         .n_rank = m->n_rank,
         .n_share = m->shares ? m->n_rank : 0,
+        .n_group = m->groups ? m->n_rank : 0,
         .rank = m->rank,
         .comm = comm,
         .watch = m->watch,

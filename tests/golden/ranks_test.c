@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every tiny model over several ranks, which are threads of this process with an engine each: as
  * one rank within what the order of sums moves, and the same bits however rows are cut into steps;
- * where ranks share the rows of a whole model, the bits of one. */
+ * where ranks share the rows of a whole model, or have sequences of their own, the bits of one. */
 #include "golden/ranks.h"
 #include "support/tally.h"
 
@@ -140,15 +140,13 @@ void ranks_check(const char *model, const rank_bound *bound, const rank_member *
     ranks_free(members, n_rank);
 }
 
-/* Ranks that share the rows of steps: the bits of one. */
-static void check_shared(const char *model, const rank_member *one, rank_member like,
-                         int32_t n_rank)
+/* Ranks that share the rows of steps, or have sequences of their own: the bits of one. */
+static void check_same(const char *model, const rank_member *one, rank_member like, int32_t n_rank)
 {
     char name[192];
     rank_member members[RANKS_MAX] = {0};
-    like.shares = true;
-    snprintf(name, sizeof name, "%s/%s-cp%d-%s", model, like.backend, n_rank,
-             like.graphs ? "graphs" : "eager");
+    snprintf(name, sizeof name, "%s/%s-%s%d-%s", model, like.backend, like.shares ? "cp" : "dp",
+             n_rank, like.graphs ? "graphs" : "eager");
     bool good = ranks_run(members, n_rank, &like);
     size_t bytes = (size_t)one->n_value * sizeof(float);
     int32_t n_same = 0;
@@ -162,7 +160,7 @@ static void check_shared(const char *model, const rank_member *one, rank_member 
 
 /* One model of each kind over 2, 3 and 4 ranks, and on the guard with graphs; the others, which
  * differ in what no rank can tell, over one of these sizes. */
-static void check_shared_sizes(const char *model, const rank_member *one, rank_member like)
+static void check_same_sizes(const char *model, const rank_member *one, rank_member like)
 {
     static const char *const kinds[] = {"llama-f32", "qwen3moe-f32", "minimax-f32", "qwen35-moe"};
     static int32_t n_seen;
@@ -171,16 +169,22 @@ static void check_shared_sizes(const char *model, const rank_member *one, rank_m
         of_kind = of_kind || strcmp(model, kinds[i]) == 0;
     }
     like.speaks = false;
+    rank_member guarded = like;
+    guarded.backend = "guard";
+    guarded.isa = NULL;
+    guarded.graphs = true;
     for (int32_t n = 2; n <= 4; n++) {
-        if (of_kind || n == 2 + n_seen % 3) {
-            check_shared(model, one, like, n);
+        bool chosen = n == 2 + n_seen % 3;
+        for (int32_t groups = 0; groups <= 1; groups++) {
+            like.groups = guarded.groups = groups == 1;
+            like.shares = guarded.shares = groups == 0;
+            if (of_kind || chosen) {
+                check_same(model, one, like, n);
+            }
+            if (of_kind && chosen) {
+                check_same(model, one, guarded, n);
+            }
         }
-    }
-    if (of_kind) {
-        like.backend = "guard";
-        like.isa = NULL;
-        like.graphs = true;
-        check_shared(model, one, like, 2 + n_seen % 3);
     }
     n_seen++;
 }
@@ -204,7 +208,7 @@ void ranks_check_sizes(const char *model, rank_member like, bool quick)
     }
     if (!quick && one.good) {
         if (like.weight_type == NULL) {
-            check_shared_sizes(model, &one, like);
+            check_same_sizes(model, &one, like);
         }
         like.backend = "guard";
         like.isa = NULL;

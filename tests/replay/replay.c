@@ -101,9 +101,9 @@ static bool replay_all(whim_record_reader *reader, whim_exec *exec, int64_t *n_r
         if (err == WHIM_ERR_OK && record.kind == WHIM_RECORD_STEP) {
             err = whim_exec_submit(exec, record.words, record.n_word, NULL, &diag);
         } else if (err == WHIM_ERR_OK && record.kind == WHIM_RECORD_STATE) {
-            err = whim_exec_state_copy(exec, record.words[0], record.words[1]);
+            err = whim_exec_state_copy(exec, 0, record.words[0], record.words[1]);
         } else if (err == WHIM_ERR_OK && record.kind == WHIM_RECORD_ADVANCE) {
-            err = whim_exec_advance(exec, (const whim_step_take *)(const void *)record.words,
+            err = whim_exec_advance(exec, 0, (const whim_step_take *)(const void *)record.words,
                                     record.n_word / WHIM_TAKE_WORDS, &diag);
         } else if (err == WHIM_ERR_OK && whim_exec_in_flight(exec) == 0) {
             err = whim_fail(&diag, WHIM_ERR_CORRUPT, "%s: results of no step", reader->name);

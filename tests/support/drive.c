@@ -22,10 +22,11 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static whim_err lane_start(whim_runner *runner, lane *l, drive_job *job, whim_diag *diag)
+static whim_err lane_start(whim_runner *runner, lane *l, drive_job *job, int32_t group,
+                           whim_diag *diag)
 {
     *l = (lane){.job = job};
-    if (whim_runner_sequence_create(runner, &l->seq) != WHIM_ERR_OK) {
+    if (whim_runner_sequence_create_in(runner, group, &l->seq) != WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a sequence");
     }
     return WHIM_ERR_OK;
@@ -86,6 +87,14 @@ static whim_err drive_round(whim_runner *runner, int64_t n_vocab, lane *lanes,
     return WHIM_ERR_OK;
 }
 
+/* Of several groups the last ones of equal ranges have a lane each. */
+static int32_t group_of(whim_runner *runner, const drive_plan *plan, int32_t at)
+{
+    int32_t n_group = whim_exec_groups(whim_exec_cfg_of(whim_runner_exec(runner)));
+    int32_t end = (at + 1) * n_group / plan->n_at_once;
+    return end > 0 ? end - 1 : 0;
+}
+
 whim_err drive_run(whim_runner *runner, int64_t n_vocab, drive_job *jobs, int32_t n_job,
                    const drive_plan *plan, whim_diag *diag)
 {
@@ -96,7 +105,8 @@ whim_err drive_run(whim_runner *runner, int64_t n_vocab, drive_job *jobs, int32_
     for (int64_t round = 0; n_busy > 0; round++) {
         for (int32_t i = 0; i < plan->n_at_once; i++) {
             if (lanes[i].job == NULL && next < n_job) {
-                WHIM_TRY_OUT(lane_start(runner, &lanes[i], &jobs[next++], diag));
+                WHIM_TRY_OUT(
+                    lane_start(runner, &lanes[i], &jobs[next++], group_of(runner, plan, i), diag));
             }
         }
         WHIM_TRY_OUT(drive_round(runner, n_vocab, lanes, plan, round, &n_busy, diag));

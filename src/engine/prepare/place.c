@@ -104,6 +104,36 @@ static whim_err share_check(const whim_engine *e, whim_diag *diag)
                            n_rank, n_share);
 }
 
+/* So far a group is one rank with the whole model. */
+static whim_err groups_check(const whim_engine *e, whim_diag *diag)
+{
+    int32_t n_rank = whim_engine_n_rank(e), n_group = e->cfg.n_group;
+    if (n_group <= 1) {
+        return WHIM_ERR_OK;
+    }
+    whim_engine_blame(e, e->cfg.kv_dir != NULL         ? "kv_dir"
+                         : e->cfg.record_steps != NULL ? "record_steps"
+                                                       : "n_group");
+    if (n_rank % n_group != 0) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "%d ranks cannot be %d groups with requests of their own", n_rank,
+                         n_group);
+    }
+    if (n_rank != n_group || e->cfg.n_share > 1) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "%d ranks would be %d groups with requests of their own that share a "
+                         "model or prompts; so far each group is one rank with the whole model",
+                         n_rank, n_group);
+    }
+    if (e->cfg.kv_dir != NULL || e->cfg.record_steps != NULL) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "%s of groups with requests of their own cannot be kept in files yet: "
+                         "leave either out",
+                         e->cfg.kv_dir != NULL ? "pages" : "steps");
+    }
+    return WHIM_ERR_OK;
+}
+
 /* Which part of the model is bound. */
 whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
 {
@@ -113,10 +143,12 @@ whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
                          e->cfg.rank, n_rank);
     }
     WHIM_TRY(share_check(e, diag));
-    bool shares = e->cfg.n_share > 1;
-    e->binder.n_rank = shares ? 1 : n_rank;
-    e->binder.rank = shares ? 0 : e->cfg.rank;
+    WHIM_TRY(groups_check(e, diag));
+    bool shares = e->cfg.n_share > 1, groups = e->cfg.n_group > 1;
+    e->binder.n_rank = shares || groups ? 1 : n_rank;
+    e->binder.rank = shares || groups ? 0 : e->cfg.rank;
     e->binder.n_share = e->runner_cfg.n_share = shares ? n_rank : 0;
+    e->runner_cfg.n_group = groups ? n_rank : 0;
     e->binder.ckpt = &e->ckpt;
     e->runner_cfg.comm = e->cfg.comm;
     e->binder.comm = e->cfg.comm;

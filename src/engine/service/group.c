@@ -8,7 +8,7 @@
 static bool copy_state(void *ctx, int32_t from, int32_t to)
 {
     const whim_service *s = ctx;
-    whim_err err = whim_exec_state_copy(whim_runner_exec(s->runner), from, to);
+    whim_err err = whim_exec_state_copy(whim_runner_exec(s->runner), 0, from, to);
     if (err != WHIM_ERR_OK) {
         whim_log_error(s->cfg.log, "state", whim_log_text("error", whim_err_text(err)));
     }

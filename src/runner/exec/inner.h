@@ -5,6 +5,7 @@
 #define WHIM_RUNNER_EXEC_INNER_H
 
 #include "parallel/cut.h"
+#include "parallel/groups.h"
 #include "runner/befores.h"
 #include "runner/exec.h"
 #include "runner/graphs.h"
@@ -21,6 +22,7 @@ typedef struct whim_exec_flight {
     int32_t *block; /* the host's copy, pinned */
     float *embeds;  /* the same */
     whim_event done;
+    whim_groups groups; /* who has how many of its outputs */
 } whim_exec_flight;
 
 struct whim_exec {
@@ -55,6 +57,9 @@ struct whim_exec {
     int64_t n_lost;              /* steps up to this one failed, though their waits may not tell */
     whim_exec_tap tap;           /* without functions: nobody listens */
     whim_step_size last;         /* the step submitted last; n_out 0: its results are of no use */
+    whim_groups last_groups;     /* whose they are; `last` counts what is gathered of them */
+    whim_groups kept_groups;     /* of the last step with WHIM_STEP_KEEP */
+    whim_sample_ask *placed;     /* [whim_exec_outs] the asks of groups, where outputs lie */
     bool last_chose;             /* its results are chosen tokens, else the best */
     const whim_sample_ask *asks; /* [n_ask] of the next step */
     int64_t n_ask;

@@ -24,10 +24,19 @@ static char *slot_at(const whim_exec *x, int32_t slot)
     return (char *)x->state + slot * x->plan.slot_bytes;
 }
 
-whim_err whim_exec_state_copy(whim_exec *x, int32_t from, int32_t to)
+/* Whether a group's states are those of another rank alone. */
+static bool is_other_s(const whim_exec *x, int32_t group)
+{
+    return whim_exec_groups(&x->cfg) > 1 && group != whim_exec_group(&x->cfg);
+}
+
+whim_err whim_exec_state_copy(whim_exec *x, int32_t group, int32_t from, int32_t to)
 {
     const int32_t slots[] = {from, to};
-    WHIM_TRY(whim_ranks_tell(&x->ranks, WHIM_LETTER_STATE_COPY, false, slots, 2, NULL));
+    WHIM_TRY(whim_ranks_tell_group(&x->ranks, WHIM_LETTER_STATE_COPY, group, slots, 2, NULL));
+    if (is_other_s(x, group)) {
+        return WHIM_ERR_OK;
+    }
     WHIM_TRY(whim_op_copy_bytes(x->stream, &(whim_copy_bytes_args){
                                                .dst = slot_at(x, to),
                                                .src = slot_at(x, from),
@@ -52,9 +61,12 @@ static whim_err advance(whim_exec *x, const whim_step_take *takes, int64_t n)
     return x->def->advance(x->model, x->stream, &batch, &bump);
 }
 
-whim_err whim_exec_advance(whim_exec *x, const whim_step_take *takes, int64_t n, whim_diag *diag)
+whim_err whim_exec_advance(whim_exec *x, int32_t group, const whim_step_take *takes, int64_t n,
+                           whim_diag *diag)
 {
-    int64_t n_kept = x->kept.rows != NULL ? x->kept.n_row : 0;
+    bool others = is_other_s(x, group);
+    int64_t n_row = others ? x->kept_groups.n_row[group] : x->kept.n_row;
+    int64_t n_kept = x->kept.rows != NULL ? n_row : 0;
     if (x->ranks.follows && x->kept.rows == NULL) { /* this rank has no part of the states */
         return WHIM_ERR_OK;
     }
@@ -62,8 +74,11 @@ whim_err whim_exec_advance(whim_exec *x, const whim_step_take *takes, int64_t n,
     if (n == 0) {
         return WHIM_ERR_OK;
     }
-    WHIM_TRY(
-        whim_ranks_tell(&x->ranks, WHIM_LETTER_ADVANCE, false, takes, n * WHIM_TAKE_WORDS, diag));
+    WHIM_TRY(whim_ranks_tell_group(&x->ranks, WHIM_LETTER_ADVANCE, group, takes,
+                                   n * WHIM_TAKE_WORDS, diag));
+    if (others) {
+        return WHIM_ERR_OK;
+    }
     whim_alloc_guard_enter();
     whim_err err = advance(x, takes, n);
     whim_alloc_guard_leave();

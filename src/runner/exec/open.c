@@ -20,6 +20,11 @@ whim_step_limits whim_exec_limits(const whim_config *config, const whim_exec_cfg
     };
 }
 
+int32_t whim_exec_group(const whim_exec_cfg *cfg)
+{
+    return whim_exec_groups(cfg) > 1 && cfg->comm != NULL ? cfg->comm->rank : 0;
+}
+
 _Static_assert((int)WHIM_CUT_SETS == (int)WHIM_EXEC_FLIGHT, "a set for each step under way");
 
 whim_cut_cfg whim_exec_cut_cfg(const whim_exec_cfg *cfg)
@@ -64,6 +69,9 @@ static whim_err host_buffers_open(whim_exec *x, whim_diag *diag)
     x->kv_offsets = whim_alloc(layers->n_layer * (int64_t)sizeof *x->kv_offsets);
     WHIM_TRY(whim_got(x->kv_offsets != NULL, diag, "no memory for the layout of a page"));
     whim_layer_table_place(layers, x->cfg.kv_type, x->cfg.page_len, x->kv_offsets);
+    x->placed = whim_alloc_array(whim_exec_groups(&x->cfg) > 1 ? whim_exec_outs(&x->cfg) : 0,
+                                 sizeof *x->placed);
+    WHIM_TRY(whim_got(x->placed != NULL, diag, "no memory for what groups ask for"));
     for (int32_t i = 0; i < whim_exec_flights(&x->cfg); i++) {
         void *block, *embeds;
         WHIM_TRY(whim_device_host_alloc(x->device, x->plan.batch_bytes, &block, diag));
@@ -136,6 +144,7 @@ void whim_exec_close(whim_exec *x)
     whim_kept_deinit(&x->kept);
     whim_late_deinit(&x->late);
     whim_free(x->kv_offsets);
+    whim_free(x->placed);
     for (int32_t i = 0; i < WHIM_EXEC_FLIGHT; i++) {
         whim_device_host_free(x->device, x->flights[i].block, x->plan.batch_bytes);
         whim_device_host_free(x->device, x->flights[i].embeds, x->plan.embed_bytes);

@@ -29,7 +29,7 @@ static whim_err forward(whim_exec *x, const whim_graph_key *key)
     }
     whim_bump bump = {.base = x->activations, .size = x->plan.activation_bytes};
     whim_out out = {.scratch = &bump};
-    whim_outputs_view(&x->outputs, bucket->n_top, &out);
+    whim_outputs_view_own(&x->outputs, bucket->n_top, &out);
     return x->def->forward(x->model, x->stream, &batch, &out);
 }
 

@@ -20,23 +20,37 @@ static whim_err block_send(whim_exec *x, const whim_exec_flight *f, const int32_
                                head->n_fresh * word);
 }
 
-/* Tokens that only the device knows, and of several ranks only the first one's. */
+static whim_err results_put(whim_exec *x, const whim_step_head *head, const whim_batch *batch)
+{
+    const whim_sampling_out *chosen = &x->sampling.out_device;
+    return whim_op_result_tokens(
+        x->stream, &(whim_result_tokens_args){
+                       .refs = batch->tokens,
+                       .results = x->last_chose ? chosen->tokens : whim_outputs_ids(&x->outputs),
+                       .result_stride = x->last_chose ? 1 : x->last.n_top,
+                       .tokens = (int32_t *)batch->tokens,
+                       .n_row = head->n_row,
+                       .n_result = x->last.n_out,
+                   });
+}
+
+/* Tokens that only the device knows, and of several ranks only the first one's: groups are told
+ * what it chose, others what that makes of their common rows. */
 static whim_err tokens_fill(whim_exec *x, const whim_step_head *head, const whim_step_size *bucket)
 {
     whim_batch batch;
-    const whim_sampling_out *chosen = &x->sampling.out_device;
     whim_step_view(x->block, &x->limits, bucket, &batch);
+    if (whim_exec_groups(&x->cfg) > 1) {
+        WHIM_TRY(whim_op_broadcast(
+            x->stream, &(whim_broadcast_args){
+                           .x = x->sampling.out_device.tokens,
+                           .bytes = x->last_chose ? x->last.n_out * (int64_t)sizeof(int32_t) : 0,
+                           .site = "tokens of the step before",
+                       }));
+        return results_put(x, head, &batch);
+    }
     if (!x->ranks.follows) {
-        WHIM_TRY(whim_op_result_tokens(
-            x->stream,
-            &(whim_result_tokens_args){
-                .refs = batch.tokens,
-                .results = x->last_chose ? chosen->tokens : whim_outputs_ids(&x->outputs),
-                .result_stride = x->last_chose ? 1 : x->last.n_top,
-                .tokens = (int32_t *)batch.tokens,
-                .n_row = head->n_row,
-                .n_result = x->last.n_out,
-            }));
+        WHIM_TRY(results_put(x, head, &batch));
     }
     return whim_op_broadcast(x->stream, &(whim_broadcast_args){
                                             .x = (int32_t *)batch.tokens,
@@ -63,6 +77,15 @@ static whim_err prepare(whim_exec *x, const whim_exec_flight *f, const int32_t *
                                  .ids = x->block + (whim_step_lists(f->block) - f->block),
                                  .n_id = head->n_fresh,
                              });
+}
+
+/* The work of a step; of several groups with what is gathered of their outputs. */
+static whim_step_size outputs_of(const whim_exec *x, const int32_t *block)
+{
+    whim_step_size work = whim_step_work(block);
+    int32_t n_group = whim_exec_groups(&x->cfg);
+    work.n_out = n_group > 1 ? whim_step_head_of(block)->bucket_out * n_group : work.n_out;
+    return work;
 }
 
 /* Deal the rows of a step, unless it is small, or the draft's; how many each rank has. The block is
@@ -95,7 +118,7 @@ static whim_err deal(whim_exec *x, const int32_t *block, int32_t set, int64_t *o
 static whim_err queue(whim_exec *x, whim_exec_flight *f, const int32_t *block, int32_t set,
                       bool embeds_given)
 {
-    whim_step_size work = whim_step_work(f->block), bucket = whim_step_bucket(f->block);
+    whim_step_size work = outputs_of(x, f->block), bucket = whim_step_bucket(f->block);
     bool listens = x->tap.collected != NULL;
     WHIM_TRY(prepare(x, f, block, set));
     if (embeds_given) {
@@ -106,6 +129,7 @@ static whim_err queue(whim_exec *x, whim_exec_flight *f, const int32_t *block, i
     WHIM_TRY(whim_late_begin(&x->late, x->stream, block, x->cfg.page_len, set, &key.late));
     WHIM_TRY(deal(x, f->block, set, &key.own_rows));
     WHIM_TRY(whim_exec_pass(x, &key));
+    WHIM_TRY(whim_outputs_gather(&x->outputs, x->stream, bucket.n_out, bucket.n_top));
     whim_out out = {0};
     whim_outputs_view(&x->outputs, bucket.n_top, &out);
     /* The pass is over, and its memory free. */
@@ -127,6 +151,7 @@ static whim_err step_failed(whim_exec *x, whim_err err, whim_diag *diag)
                       : is_lost   ? lost.text
                                   : whim_err_text(err);
     x->last = (whim_step_size){0};
+    x->kept_groups = (whim_groups){0};
     x->kept.n_row = 0; /* it may have written over some of them */
     whim_page_table_forget(&x->pages);
     whim_late_forget(&x->late);
@@ -134,15 +159,49 @@ static whim_err step_failed(whim_exec *x, whim_err err, whim_diag *diag)
     return whim_fail(diag, err, "a step failed on the device: %s", why);
 }
 
+/* Results of the step before that lie on the device. */
+static int64_t results_there(const whim_exec *x)
+{
+    return x->last_chose || x->last.n_top > 0 ? x->last.n_out : 0;
+}
+
+/* The blocks of all groups; what each has, and which is this rank's. */
+static whim_err blocks_check(const whim_exec *x, const int32_t *blocks, int64_t n_word,
+                             whim_groups *groups, const int32_t **own, whim_diag *diag)
+{
+    const whim_step_head *first = whim_step_head_of(blocks);
+    int32_t n_group = whim_exec_groups(&x->cfg);
+    *groups = (whim_groups){.n_group = n_group};
+    for (int32_t g = 0; g < n_group; g++) {
+        WHIM_TRY(whim_step_check(blocks, n_word, &x->limits, results_there(x), diag));
+        const whim_step_head *head = whim_step_head_of(blocks);
+        if (head->flags != first->flags || head->bucket_out != first->bucket_out ||
+            head->n_top != first->n_top) {
+            return whim_fail(diag, WHIM_ERR_CORRUPT,
+                             "group %d of a step has flags %d and %d outputs of %d, the first has "
+                             "%d, %d and %d",
+                             g, head->flags, head->bucket_out, head->n_top, first->flags,
+                             first->bucket_out, first->n_top);
+        }
+        *own = g == whim_exec_group(&x->cfg) ? blocks : *own;
+        groups->n_row[g] = head->n_row;
+        groups->n_out[g] = head->n_out;
+        blocks += head->n_word;
+        n_word -= head->n_word;
+    }
+    return WHIM_ERR_OK;
+}
+
 /* Refuse before anything changes. */
 static whim_err submit_check(const whim_exec *x, const int32_t *block, int64_t n_word,
-                             const float *embeds, whim_diag *diag)
+                             const float *embeds, whim_groups *groups, const int32_t **own,
+                             whim_diag *diag)
 {
     if (whim_exec_in_flight(x) >= whim_exec_flights(&x->cfg)) {
         return whim_fail(diag, WHIM_ERR_FULL, "%d steps are under way already",
                          whim_exec_in_flight(x));
     }
-    WHIM_TRY(whim_step_check(block, n_word, &x->limits, whim_exec_results(x), diag));
+    WHIM_TRY(blocks_check(x, block, n_word, groups, own, diag));
     if ((whim_step_head_of(block)->flags & WHIM_STEP_DRAFT) != 0 && !x->cfg.drafts) {
         return whim_fail(diag, WHIM_ERR_INVALID, "a draft's step comes to a model without one");
     }
@@ -155,12 +214,36 @@ static whim_err submit_check(const whim_exec *x, const int32_t *block, int64_t n
     if (wanted && x->ranks.leads) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED, "embeddings cannot be sent to other ranks");
     }
-    whim_step_size work = whim_step_work(block);
-    if (x->asks != NULL && x->n_ask != work.n_out) {
+    int64_t n_out = whim_groups_outs(groups);
+    if (x->asks != NULL && x->n_ask != n_out) {
         return whim_fail(diag, WHIM_ERR_INVALID, "%lld choices are asked of a step of %lld outputs",
-                         (long long)x->n_ask, (long long)work.n_out);
+                         (long long)x->n_ask, (long long)n_out);
     }
-    return whim_sampling_check(&x->sampling, x->asks, x->n_ask, work.n_top, diag);
+    return whim_sampling_check(&x->sampling, x->asks, x->n_ask, whim_step_work(block).n_top, diag);
+}
+
+static int64_t words_of(const int32_t *blocks, int32_t n_group)
+{
+    int64_t n_word = 0;
+    for (int32_t g = 0; g < n_group; g++) {
+        n_word += whim_step_head_of(blocks + n_word)->n_word;
+    }
+    return n_word;
+}
+
+/* The asks of several groups, where their outputs lie when they are gathered. */
+static void asks_place(whim_exec *x, const whim_groups *groups, int64_t n_place)
+{
+    if (groups->n_group == 1 || x->asks == NULL) {
+        return;
+    }
+    for (int64_t i = 0; i < n_place; i++) {
+        x->placed[i] = (whim_sample_ask){0};
+    }
+    for (int64_t i = 0; i < x->n_ask; i++) {
+        x->placed[whim_groups_place(groups, i)] = x->asks[i];
+    }
+    whim_exec_ask(x, x->placed, n_place);
 }
 
 void whim_exec_ask(whim_exec *x, const whim_sample_ask *asks, int64_t n_ask)
@@ -169,15 +252,21 @@ void whim_exec_ask(whim_exec *x, const whim_sample_ask *asks, int64_t n_ask)
     x->n_ask = n_ask;
 }
 
-static whim_err submit(whim_exec *x, const int32_t *block, int64_t n_word, const float *embeds,
+static whim_err submit(whim_exec *x, const int32_t *blocks, int64_t n_word, const float *embeds,
                        whim_diag *diag)
 {
-    WHIM_TRY(submit_check(x, block, n_word, embeds, diag));
+    whim_groups groups;
+    const int32_t *block = NULL;
+    WHIM_TRY(submit_check(x, blocks, n_word, embeds, &groups, &block, diag));
     const whim_step_head *head = whim_step_head_of(block);
+    whim_step_size work = outputs_of(x, block);
     bool chose = x->ranks.follows ? x->ranks.chose : x->n_ask > 0;
-    WHIM_TRY(whim_ranks_tell(&x->ranks, WHIM_LETTER_SUBMIT, chose, block, head->n_word, diag));
+    WHIM_TRY(whim_ranks_tell(&x->ranks, WHIM_LETTER_SUBMIT, chose, blocks,
+                             words_of(blocks, groups.n_group), diag));
+    asks_place(x, &groups, work.n_out);
     int32_t set = (int32_t)(x->n_submitted % whim_exec_flights(&x->cfg));
     whim_exec_flight *f = &x->flights[set];
+    f->groups = groups;
     memcpy(f->block, block, (size_t)head->n_word * sizeof *block);
     if (embeds != NULL) {
         memcpy(f->embeds, embeds, (size_t)(head->n_row * x->config->d_model) * sizeof *embeds);
@@ -191,11 +280,13 @@ static whim_err submit(whim_exec *x, const int32_t *block, int64_t n_word, const
         (void)ignored;
         return step_failed(x, err, diag);
     }
-    x->last = whim_step_work(block);
+    x->last = work;
+    x->last_groups = groups;
     x->last_chose = chose;
     x->n_submitted++;
     if ((head->flags & WHIM_STEP_KEEP) != 0) {
         x->kept.n_row = head->n_row;
+        x->kept_groups = groups;
     }
     if (x->tap.submitted != NULL && (head->flags & WHIM_STEP_DRAFT) == 0) {
         x->tap.submitted(x->tap.ctx, block);
@@ -244,7 +335,12 @@ void whim_exec_set_tap(whim_exec *x, const whim_exec_tap *tap)
 
 int64_t whim_exec_results(const whim_exec *x)
 {
-    return x->last_chose || x->last.n_top > 0 ? x->last.n_out : 0;
+    return results_there(x) > 0 ? whim_groups_outs(&x->last_groups) : 0;
+}
+
+int64_t whim_exec_result_place(const whim_exec *x, int64_t i)
+{
+    return whim_groups_place(&x->last_groups, i);
 }
 
 int32_t whim_exec_in_flight(const whim_exec *x)

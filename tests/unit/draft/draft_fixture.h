@@ -21,6 +21,7 @@ enum { MAX_TEXT = 128, MAX_BLOCK = 16 };
 
 static whim_diag diag;
 static whim_engine_cfg draft_wish; /* what else is asked of the next engine */
+static int32_t draft_group;        /* whose sequences prompts are */
 
 typedef struct golden {
     whim_json *json;
@@ -123,7 +124,7 @@ static inline void one_prompt(const golden *g, whim_engine *engine, const whim_j
     int64_t n = ids_of(prompt, "tokens", text);
     ids_of(prompt, "greedy", text + n);
     const whim_json *steps = array_of(prompt, "steps");
-    assert_int_equal(whim_runner_sequence_create(runner, &seq), WHIM_ERR_OK);
+    assert_int_equal(whim_runner_sequence_create_in(runner, draft_group, &seq), WHIM_ERR_OK);
     for (int64_t i = 0; i < whim_json_size(steps); i++) {
         const whim_json *step = whim_json_at(steps, i);
         int64_t accepted = -1;

@@ -30,16 +30,24 @@ static void no_check(const golden *g, whim_engine *engine, const whim_json *step
     (void)step;
 }
 
-static void two_prompts(const golden *g, whim_engine *engine)
+/* What ranks have. */
+typedef enum rank_use {
+    PARTS,  /* of the model */
+    SHARED, /* the whole model, and a part of the rows */
+    GROUPS, /* the whole model, and sequences of their own */
+} rank_use;
+
+static void two_prompts(const golden *g, whim_engine *engine, int32_t last_group)
 {
     const whim_json *prompts = array_of(g->json, "prompts");
     step_check *check = whim_engine_draft(engine)->serial ? expect_score : no_check;
     one_prompt(g, engine, whim_json_at(prompts, 0), 512, check);
+    draft_group = last_group;
     one_prompt(g, engine, whim_json_at(prompts, 1), 7, check);
+    draft_group = 0;
 }
 
-/* shares: each rank has the whole model and a part of the rows. */
-static void ranks_follow_the_reference(const char *name, int32_t n_rank, bool shares,
+static void ranks_follow_the_reference(const char *name, int32_t n_rank, rank_use use,
                                        const char *backend)
 {
     static follower ranks[MAX_RANK]; /* the first leads */
@@ -52,7 +60,8 @@ static void ranks_follow_the_reference(const char *name, int32_t n_rank, bool sh
         whim_comm_open(&f->comm, &memory, &cfg);
         draft_wish = (whim_engine_cfg){
             .n_rank = n_rank,
-            .n_share = shares ? n_rank : 0,
+            .n_share = use == SHARED ? n_rank : 0,
+            .n_group = use == GROUPS ? n_rank : 0,
             .rank = r,
             .comm = &f->comm,
             .n_thread = 1,
@@ -65,7 +74,7 @@ static void ranks_follow_the_reference(const char *name, int32_t n_rank, bool sh
         }
     }
     draft_wish = (whim_engine_cfg){0};
-    two_prompts(&g, ranks[0].engine);
+    two_prompts(&g, ranks[0].engine, use == GROUPS ? n_rank - 1 : 0);
     whim_engine_close(ranks[0].engine);
     for (int32_t r = 1; r < n_rank; r++) {
         whim_thread_join(&ranks[r].thread);
@@ -82,7 +91,7 @@ static void proposals_are_the_reference_s(void **state)
     static const struct {
         const char *name;
         int32_t n_rank;
-        bool shares;
+        rank_use use;
     } cases[] = {
         {"llama-f32-dflash", 2},
         {"llama-f32-dflash-tokens", 3},
@@ -98,20 +107,28 @@ static void proposals_are_the_reference_s(void **state)
         /* more than a head of few tokens has pieces for */
         {"llama-f32-dflash-tokens", MAX_RANK},
         {"qwen3moe-f32-eagle3", MAX_RANK},
-        {"llama-f32-dflash-tokens", 2, true},
-        {"minimax-f32-eagle3", 4, true},
-        {"qwen35-moe-mtp", 3, true},
+        {"llama-f32-dflash-tokens", 2, SHARED},
+        {"minimax-f32-eagle3", 4, SHARED},
+        {"qwen35-moe-mtp", 3, SHARED},
+        {"llama-f32-dflash-tokens", 3, GROUPS},
+        {"llama-f32-dspark", 2, GROUPS},
+        {"minimax-f32-eagle3", 4, GROUPS},
+        {"qwen3moe-f32-eagle3", 2, GROUPS},
+        {"qwen35-moe-mtp", 3, GROUPS},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        ranks_follow_the_reference(cases[i].name, cases[i].n_rank, cases[i].shares, NULL);
+        ranks_follow_the_reference(cases[i].name, cases[i].n_rank, cases[i].use, NULL);
     }
 }
 
 static void graphs_propose_the_same(void **state)
 {
     (void)state;
-    ranks_follow_the_reference("llama-f32-dspark", 2, false, "guard");
-    ranks_follow_the_reference("qwen35-f32-mtp", 2, true, "guard");
+    ranks_follow_the_reference("llama-f32-dspark", 2, PARTS, "guard");
+    ranks_follow_the_reference("qwen35-f32-mtp", 2, SHARED, "guard");
+    ranks_follow_the_reference("qwen35-f32-mtp", 2, GROUPS, "guard");
+    ranks_follow_the_reference("llama-f32-dflash", 2, GROUPS, "guard");
+    ranks_follow_the_reference("minimax-f32-eagle3", 4, GROUPS, "guard");
 }
 
 int main(void)

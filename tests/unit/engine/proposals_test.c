@@ -158,7 +158,7 @@ static bool step(world *w)
 static bool copy_state(void *ctx, int32_t from, int32_t to)
 {
     const world *w = ctx;
-    return whim_exec_state_copy(whim_runner_exec(w->runner), from, to) == WHIM_ERR_OK;
+    return whim_exec_state_copy(whim_runner_exec(w->runner), 0, from, to) == WHIM_ERR_OK;
 }
 
 static void open_world(world *w, const char *model, const char *backend, bool graphs)

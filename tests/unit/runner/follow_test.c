@@ -306,8 +306,8 @@ static void trials(rank *r)
         whim_runner_sequence_cut(r->t.runner, a, a_len + n_right);
         if (i % 3 == 2) { /* nonsense, and the same for all */
             whim_exec *exec = whim_runner_exec(r->t.runner);
-            assert_int_equal(whim_exec_state_copy(exec, a->state, 3), WHIM_ERR_OK);
-            assert_int_equal(whim_exec_state_copy(exec, 3, b->state), WHIM_ERR_OK);
+            assert_int_equal(whim_exec_state_copy(exec, 0, a->state, 3), WHIM_ERR_OK);
+            assert_int_equal(whim_exec_state_copy(exec, 0, 3, b->state), WHIM_ERR_OK);
         }
     }
     whim_runner_sequence_destroy(r->t.runner, a);

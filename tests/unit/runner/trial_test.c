@@ -223,7 +223,7 @@ static void a_failed_step_leaves_no_rows_on_trial(void **state)
         expect_refused(&t, a, 4, "0 are on trial");
         expect_refused(&t, b, 1, "0 are on trial");
         whim_step_take take = {.slot = a->state, .n_row = 4};
-        assert_int_equal(whim_exec_advance(whim_runner_exec(t.runner), &take, 1, &diag),
+        assert_int_equal(whim_exec_advance(whim_runner_exec(t.runner), 0, &take, 1, &diag),
                          WHIM_ERR_CORRUPT);
         whim_runner_sequence_destroy(t.runner, a);
         whim_runner_sequence_destroy(t.runner, b);
