@@ -166,7 +166,7 @@ int cmd_quantize(const whim_options *options)
         .in = in,
         .out = options->output,
         .shard_bytes = options->shard_size,
-        .n_thread = whim_engine_caps(engine)->n_thread,
+        .n_thread = whim_engine_caps(engine)->n_loader,
         .stop = &interrupted,
     };
     int code = EXIT_FAILED;

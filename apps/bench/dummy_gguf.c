@@ -454,7 +454,7 @@ whim_err whim_dummy_gguf_write(const whim_engine *engine, const char *name, cons
     };
     w.fd = open(w.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     whim_err err =
-        w.fd < 0 ? WHIM_ERR_IO : write_all(&w, name, whim_engine_caps(engine)->n_thread, diag);
+        w.fd < 0 ? WHIM_ERR_IO : write_all(&w, name, whim_engine_caps(engine)->n_loader, diag);
     if (w.fd < 0 || close(w.fd) != 0 || (err == WHIM_ERR_OK && rename(w.path, path) != 0)) {
         atomic_store(&w.failed, errno);
         err = WHIM_ERR_IO;

@@ -45,6 +45,7 @@ typedef struct whim_device_caps {
     char levels[128];         /* levels that could be used, lowest first, by spaces */
     char note[256];           /* what people should know of the build or machine, "" usually */
     int32_t n_thread;         /* workers, 1 for devices that have none */
+    int32_t n_loader;         /* threads of the host that make its weights ready */
     int32_t page_len;         /* positions in a page of keys and values */
     int64_t pack_row_granule; /* slabs given to pack_weight start at a multiple of this row */
     int64_t workspace_bytes;  /* what the device and one stream take for themselves */

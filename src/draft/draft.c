@@ -90,7 +90,7 @@ whim_err whim_draft_find(whim_binder *binder, const whim_ckpt *draft, whim_devic
 {
     whim_err err = whim_bind_match(binder, draft, device, diag);
     if (err == WHIM_ERR_OK) {
-        err = whim_bind_check_values(binder, draft, device->caps.n_thread, diag);
+        err = whim_bind_check_values(binder, draft, device->caps.n_loader, diag);
     }
     if (err == WHIM_ERR_CORRUPT) {
         whim_diag_prefix(

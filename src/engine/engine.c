@@ -116,10 +116,10 @@ static whim_err record_start(whim_engine *e, whim_diag *diag)
 
 static whim_err load(whim_engine *e, whim_diag *diag)
 {
-    WHIM_TRY(whim_bind_load(&e->binder, &e->ckpt, e->device, e->device->caps.n_thread,
+    WHIM_TRY(whim_bind_load(&e->binder, &e->ckpt, e->device, e->device->caps.n_loader,
                             e->cfg.on_progress, e->cfg.progress_ctx, diag));
     if (e->cfg.draft != NULL) {
-        WHIM_TRY(whim_bind_load(&e->draft_binder, &e->draft, e->device, e->device->caps.n_thread,
+        WHIM_TRY(whim_bind_load(&e->draft_binder, &e->draft, e->device, e->device->caps.n_loader,
                                 NULL, NULL, diag));
     }
     WHIM_TRY(whim_runner_open(&e->ckpt.config, e->def, e->model, e->device, &e->runner_cfg,

@@ -40,6 +40,17 @@ else
     ok "and nothing is missed"
 fi
 
+# Threads of the host make weights ready, each with a buffer.
+with "" inspect "$tiny" --json --threads 1
+cp "$TEST_TMP/out" "$TEST_TMP/one.json"
+with "" inspect "$tiny" --json
+cp "$TEST_TMP/out" "$TEST_TMP/all.json"
+run_it doctor --json --seconds 0.01
+expect_python "all CPUs load a model" "
+n = min(32, json.loads(text)['threads'])
+one, all = (json.load(open(f'$TEST_TMP/{name}.json'))['plan'] for name in ('one', 'all'))
+assert all['loading'] == n * one['loading'] > 0, (n, one, all)"
+
 # refused NAME WISHES TEXT...: asked for it is refused with the texts; left to us the CPU is used, and the same is said.
 refused()
 {

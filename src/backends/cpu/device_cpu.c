@@ -117,6 +117,7 @@ static void caps_fill(whim_cpu_device *dev, int32_t n_thread)
     char model[64];
     whim_os_cpu_model(model, sizeof model);
     caps->n_thread = n_thread;
+    caps->n_loader = n_thread;
     caps->page_len = WHIM_CPU_PAGE;
     caps->pack_row_granule = WHIM_CPU_TILE;
     caps->workspace_bytes =

@@ -4,6 +4,7 @@
 #include "backends/cuda/images.h"
 
 #include "base/alloc.h"
+#include "base/os/cpu.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -264,7 +265,16 @@ static whim_err kernels_load(whim_cuda_device *dev, int32_t capability, whim_dia
     return dev->has_wide ? clusters_count(dev, diag) : WHIM_ERR_OK;
 }
 
-static void caps_fill(whim_cuda_device *dev)
+/* Copies to the GPU take turns, so more than some do not help. */
+static int32_t loaders(const whim_device_cfg *cfg)
+{
+    enum { MOST = 32 };
+    int32_t usable = whim_os_cpu_count();
+    int32_t n = cfg->n_thread > 0 && cfg->n_thread < usable ? cfg->n_thread : usable;
+    return n < MOST ? n : MOST;
+}
+
+static void caps_fill(whim_cuda_device *dev, const whim_device_cfg *cfg)
 {
     whim_device_caps *caps = &dev->base.caps;
     char name[64] = "GPU";
@@ -273,6 +283,7 @@ static void caps_fill(whim_cuda_device *dev)
     (void)dev->cu->cuDeviceTotalMem_v2(&bytes, dev->handle);
     double left = (double)cuda_mem_available(&dev->base) / (1 << 30);
     caps->n_thread = 1;
+    caps->n_loader = loaders(cfg);
     caps->page_len = WHIM_CUDA_PAGE;
     caps->workspace_bytes = WHIM_CUDA_STREAM_BYTES;
     caps->pack_row_granule = WHIM_CUDA_TILE;
@@ -368,7 +379,7 @@ static whim_err cuda_device_open(int32_t index, const whim_device_cfg *cfg, whim
         cuda_close(&dev->base);
         return err;
     }
-    caps_fill(dev);
+    caps_fill(dev, cfg);
     *out = &dev->base;
     return WHIM_ERR_OK;
 }

@@ -135,7 +135,7 @@ static void plan_make(whim_engine *e, int64_t available)
     whim_memory_plan_add(plan, WHIM_MEMORY_HOST, "tables",
                          whim_ckpt_memory(&e->ckpt) + e->binder.arena.total + e->arena.total,
                          "%snames and metadata", plan->apart ? "on the host, " : "");
-    plan->loading = whim_bind_staging_bytes(&e->binder, e->device, caps->n_thread);
+    plan->loading = whim_bind_staging_bytes(&e->binder, e->device, caps->n_loader);
 }
 
 /* States, context, pages, and the plan. What a pass takes beside its pages is known only when it

@@ -274,6 +274,7 @@ static whim_err guard_device_open(int32_t index, const whim_device_cfg *cfg, whi
     dev->base.caps = (whim_device_caps){
         .summary = "guard: the law, run late, on memory that the host cannot touch",
         .n_thread = 1,
+        .n_loader = 1,
         .page_len = level->page_len,
         .pack_row_granule = 1,
         .graph_capture = true,
