@@ -128,10 +128,6 @@ static whim_err mf_launch(whim_stream *base, whim_cuda_few_args *a)
  * whichever lets them end sooner. False: there is too little to do for them. */
 enum { BULK_BLOCKS = 2, BULK_THREADS = 384 };
 
-/* At most BULK_ROWS rows a launch: kernels by NVRTC 12.4 stood still in most runs with 4,096 rows,
- * in none of many with 512, and in none by 13.0 (docs/performance.md has a likely cause). */
-enum { BULK_ROWS = 768 };
-
 static int64_t bulk_items(const whim_cuda_few_args *a, int32_t rows)
 {
     int64_t n = 0, each = BULK_BLOCKS * WHIM_CUDA_MM_OUTPUTS / (a->swiglu ? 2 : 1);
@@ -144,41 +140,23 @@ static int64_t bulk_items(const whim_cuda_few_args *a, int32_t rows)
 static bool bulk_choose(const whim_cuda_device *dev, const whim_cuda_few_args *a, int32_t *rows)
 {
     enum { COST_128 = 6, COST_192 = 7 }; /* of an item, as both are bound by the cache */
-    whim_cuda_few_args part = *a;
-    part.n_row = a->n_row < BULK_ROWS ? a->n_row : BULK_ROWS;
     int64_t at_once = dev->n_multiprocessor / BULK_BLOCKS;
-    int64_t few = whim_cuda_ceil_div(bulk_items(&part, 128), at_once) * COST_128;
-    int64_t many = whim_cuda_ceil_div(bulk_items(&part, 192), at_once) * COST_192;
+    int64_t few = whim_cuda_ceil_div(bulk_items(a, 128), at_once) * COST_128;
+    int64_t many = whim_cuda_ceil_div(bulk_items(a, 192), at_once) * COST_192;
     *rows = few < many ? 128 : 192;
     return dev->has_wide && a->n_row > WHIM_CUDA_MADE_ROWS && a->k > 0 &&
-           a->k % WHIM_CUDA_MM_K == 0 && 2 * bulk_items(&part, *rows) >= at_once;
-}
-
-static whim_err bulk_part(whim_stream *base, const whim_cuda_few_args *a, int32_t rows)
-{
-    int64_t at_once = ((const whim_cuda_stream *)base)->dev->n_multiprocessor / BULK_BLOCKS;
-    int64_t n_item = bulk_items(a, rows);
-    return whim_cuda_launch(base, rows == 128 ? WHIM_CUDA_K_mm_bulk_128 : WHIM_CUDA_K_mm_bulk_192,
-                            (whim_cuda_shape){BULK_BLOCKS * (n_item < at_once ? n_item : at_once),
-                                              1, BULK_THREADS, whim_cuda_bulk_bytes(rows)},
-                            a);
+           a->k % WHIM_CUDA_MM_K == 0 && 2 * bulk_items(a, *rows) >= at_once;
 }
 
 static whim_err bulk_launch(whim_stream *base, whim_cuda_few_args *a, int32_t rows)
 {
+    int64_t at_once = ((const whim_cuda_stream *)base)->dev->n_multiprocessor / BULK_BLOCKS;
+    int64_t n_item = bulk_items(a, rows);
     WHIM_TRY(whim_cuda_tiles_make(base, a, rows));
-    for (int64_t row = 0; row < a->n_row; row += BULK_ROWS) {
-        whim_cuda_few_args part = *a;
-        part.n_row = a->n_row - row < BULK_ROWS ? a->n_row - row : BULK_ROWS;
-        part.x = a->x + row * a->x_stride;
-        part.tiles = (uint16_t *)a->tiles + row * a->k; /* whole tiles, of whole stages of k */
-        for (int32_t i = 0; i < a->n_matrix; i++) {
-            float *y = a->matrix[i].y;
-            part.matrix[i].y = y != NULL ? y + row * a->matrix[i].y_stride : NULL;
-        }
-        WHIM_TRY(bulk_part(base, &part, rows));
-    }
-    return WHIM_ERR_OK;
+    return whim_cuda_launch(base, rows == 128 ? WHIM_CUDA_K_mm_bulk_128 : WHIM_CUDA_K_mm_bulk_192,
+                            (whim_cuda_shape){BULK_BLOCKS * (n_item < at_once ? n_item : at_once),
+                                              1, BULK_THREADS, whim_cuda_bulk_bytes(rows)},
+                            a);
 }
 
 /* 9 to 64 rows (mma_rows.cuh). Where all clusters together can have a chunk of k of all outputs at

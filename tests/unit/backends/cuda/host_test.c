@@ -420,10 +420,10 @@ static void test_products_some_rows(void **state)
     device.has_wide = false;
 }
 
-/* Many rows go in parts, each with its own rows, tiles and outputs. */
-static void test_products_in_parts(void **state)
+/* Many rows are one launch, whose blocks take items in turns. */
+static void test_products_many_rows(void **state)
 {
-    enum { K = 64, N = 512, ROWS = 1000, PART = 768 };
+    enum { K = 64, N = 512, ROWS = 1000 };
     static float x[ROWS * K], y[ROWS * N];
     static uint16_t space[1152 * K];
     (void)state;
@@ -439,11 +439,11 @@ static void test_products_in_parts(void **state)
     whim_cuda_made_set(s, x, K, ROWS, K, (whim_cuda_left){space, 192});
     assert_int_equal(whim_cuda_linear(s, &a), WHIM_ERR_OK);
     assert_int_equal(whim_cuda_flush(s), WHIM_ERR_OK);
-    assert_int_equal(n_started, 2);
-    assert_int_equal(started_args[0].n_row, PART);
-    assert_int_equal(started_args[1].n_row, ROWS - PART);
-    assert_ptr_equal(started_args[1].tiles, space + PART * K);
-    assert_ptr_equal(started_args[1].matrix[0].y, y + PART * N);
+    assert_int_equal(n_started, 1);
+    assert_true(is_kernel(0, WHIM_CUDA_K_mm_bulk_192));
+    assert_int_equal(started_grid[0], 4);
+    assert_int_equal(started_args[0].n_row, ROWS);
+    assert_ptr_equal(started_args[0].tiles, space);
     s->workspace = (whim_workspace){0};
     whim_stream_close(s);
     device.has_wide = false;
@@ -536,7 +536,7 @@ int main(void)
         cmocka_unit_test(test_workspace),          cmocka_unit_test(test_workspace_grows),
         cmocka_unit_test(test_products_join),      cmocka_unit_test(test_products_part),
         cmocka_unit_test(test_products_fp8),       cmocka_unit_test(test_products_share),
-        cmocka_unit_test(test_products_some_rows), cmocka_unit_test(test_products_in_parts),
+        cmocka_unit_test(test_products_some_rows), cmocka_unit_test(test_products_many_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
