@@ -23,6 +23,7 @@ static whim_err seqs_create(whim_sched *s)
 {
     for (int64_t i = 0; i < s->max_running; i++) {
         WHIM_TRY(whim_sequence_init(&s->seqs[i], s->cfg.max_ctx, page_len(s)));
+        s->seqs[i].group = s->cfg.group;
         if (s->cfg.states != NULL) {
             WHIM_TRY(whim_sequence_take_state(&s->seqs[i], s->cfg.states));
         }

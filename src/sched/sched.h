@@ -70,6 +70,7 @@ typedef struct whim_sched_cfg {
                          right; 0: there are no proposals */
     bool (*copy_state)(void *ctx, int32_t from, int32_t to); /* false: it failed */
     void *copy_ctx;
+    int32_t group; /* of the runner's, whose sequences these are */
 } whim_sched_cfg;
 
 WHIM_MUST_CHECK whim_err whim_sched_create(const whim_sched_cfg *cfg, whim_sched **out);
@@ -146,9 +147,13 @@ void whim_sched_plan(whim_sched *sched, whim_plan *plan);
  * the token that is being chosen (tokens are NULL: they are not known yet). Items of `over`, which
  * are sure to end, are left out. Like proposals these rows take no page that somebody needs, and
  * who waits and could be let in comes first: then it is empty. After the commit of the first plan
- * this one is open; items whose request has ended by then have no request (NULL). */
-void whim_sched_plan_ahead(whim_sched *sched, const whim_plan *plan, const bool *over,
+ * this one is open; items whose request has ended by then have no request (NULL). False: somebody
+ * wants a plan of its own, and it is empty; else it is so where all end. */
+bool whim_sched_plan_ahead(whim_sched *sched, const whim_plan *plan, const bool *over,
                            whim_plan *ahead);
+
+/* Forget a plan ahead, if there is one, that nobody has submitted. */
+void whim_sched_drop_ahead(whim_sched *sched);
 
 /* What came of an item. */
 typedef struct whim_sched_made {

@@ -472,7 +472,7 @@ static bool may_go_on(const whim_sched *s, const whim_plan_item *item)
            req->n_fed + item->n_tok != whim_sched_state_stop(s, req, req->n_fed);
 }
 
-void whim_sched_plan_ahead(whim_sched *s, const whim_plan *plan, const bool *over, whim_plan *ahead)
+bool whim_sched_plan_ahead(whim_sched *s, const whim_plan *plan, const bool *over, whim_plan *ahead)
 {
     whim_check(s->is_open && !s->is_ahead);
     whim_sched_plan_init(s, ahead);
@@ -492,8 +492,15 @@ void whim_sched_plan_ahead(whim_sched *s, const whim_plan *plan, const bool *ove
             .req = item->req, .seq = item->seq, .n_tok = 1, .n_out = 1, .chooses = true};
     }
     /* One who runs and is not in the plan wants a plan of its own. */
-    ahead->n_item = good && n_live == s->n_running ? ahead->n_item : 0;
+    good = good && n_live == s->n_running;
+    ahead->n_item = good ? ahead->n_item : 0;
     ahead->n_row = ahead->n_out = ahead->n_item;
     s->is_ahead = ahead->n_item > 0;
     s->open[1] = *ahead;
+    return good;
+}
+
+void whim_sched_drop_ahead(whim_sched *s)
+{
+    s->is_ahead = false;
 }

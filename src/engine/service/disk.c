@@ -46,8 +46,8 @@ static void save_page(void *ctx, int32_t page, const whim_prefix_key *key, const
 
 void whim_service_disk_close(whim_service *s)
 {
-    if (s->has_disk && s->group.tree != NULL) {
-        whim_prefix_tree_each(s->group.tree, save_page, s);
+    if (s->has_disk && s->n_group > 0 && s->groups[0].tree != NULL) { /* there is one then */
+        whim_prefix_tree_each(s->groups[0].tree, save_page, s);
     }
     if (s->has_disk) {
         whim_exec_store_close(whim_runner_exec(s->runner));

@@ -76,7 +76,7 @@ static int64_t draft_room(const whim_service *s, const whim_choice *c)
     int64_t most = whim_draft_most(d->model);
     most = most < WHIM_WIDTH_MOST ? most : WHIM_WIDTH_MOST;
     most = most < left ? most : left;
-    int64_t n_free = whim_runner_pool(s->runner)->n_free;
+    int64_t n_free = whim_runner_pool_of(s->runner, c->group->index)->n_free;
     return seq != NULL ? rows_in_pages(d, seq, most, n_free) : 0;
 }
 
@@ -107,24 +107,39 @@ static int64_t left_of_pass(const whim_drafts *d, int64_t n, int64_t n_out, int6
     return n < most ? n : most;
 }
 
+/* What a group's share of a pass leaves to those who come. */
+typedef struct pass_room {
+    const whim_group *group;
+    int64_t n_row, n_out, n_free;
+} pass_room;
+
+static pass_room room_of(const whim_service *s, const whim_group *group)
+{
+    const whim_exec_cfg *limits = whim_engine_limits(s->cfg.engine);
+    return (pass_room){.group = group,
+                       .n_row = limits->max_rows,
+                       .n_out = limits->max_outs,
+                       .n_free = whim_runner_pool_of(s->runner, group->index)->n_free};
+}
+
 /* What the draft is asked for, at the front of the list; returns for how many choices. Who comes
  * when little is left gets a narrower block. */
 static int64_t draft_wanted(whim_service *s, int64_t *n_row)
 {
     whim_drafts *d = &s->drafts;
-    const whim_exec_cfg *limits = whim_engine_limits(s->cfg.engine);
-    int64_t n_wanted = 0, n_out = 0, n_free = whim_runner_pool(s->runner)->n_free;
+    int64_t n_wanted = 0;
+    pass_room left = {0};
     for (int64_t i = 0; i < d->n; i++) {
         whim_choice *c = d->choices[i];
         whim_sequence *seq = whim_sched_at_last(c->req);
-        int64_t n =
-            left_of_pass(d, d->widths[i], limits->max_outs - n_out, limits->max_rows - *n_row);
-        n = c->n_found > 0 ? 0 : rows_in_pages(d, seq, n, n_free);
+        left = c->group != left.group ? room_of(s, c->group) : left;
+        int64_t n = left_of_pass(d, d->widths[i], left.n_out, left.n_row);
+        n = c->n_found > 0 ? 0 : rows_in_pages(d, seq, n, left.n_free);
         if (n == 0) {
             continue;
         }
         int64_t rows = whim_propose_rows(d->model, n);
-        n_free -= whim_sequence_pages_needed(seq, rows);
+        left.n_free -= whim_sequence_pages_needed(seq, rows);
         d->wanted[n_wanted] = (whim_proposal){
             .seq = seq,
             .last = c->tokens[c->job->cfg.n_prompt + c->n_made - 1],
@@ -133,7 +148,8 @@ static int64_t draft_wanted(whim_service *s, int64_t *n_row)
             .sure = c->sure,
         };
         d->choices[n_wanted++] = c;
-        n_out += n;
+        left.n_out -= n;
+        left.n_row -= rows;
         *n_row += rows;
     }
     return n_wanted;
@@ -226,22 +242,35 @@ static void each_share(whim_service *s)
     }
 }
 
-/* The choices that bring proposals, and how many of them are worth it; returns the sum. */
+/* The choices of a group that may bring proposals; returns its rows without them. */
+static int64_t asks_make(whim_service *s, const whim_group *group)
+{
+    whim_drafts *d = &s->drafts;
+    int64_t n_row = 0, most = d->n + s->cfg.max_seqs;
+    for (whim_job *job = s->active; job != NULL; job = job->next) {
+        for (int32_t i = 0; i < job->cfg.n_choice; i++) {
+            whim_choice *c = &job->choices[i];
+            if (c->group != group || c->ended) {
+                continue;
+            }
+            n_row += c->let_in;
+            if (c->req != NULL && d->n < most && ask_make(s, c, &d->asks[d->n])) {
+                d->widths[d->n] = d->asks[d->n].n_found;
+                d->choices[d->n++] = c;
+            }
+        }
+    }
+    return n_row;
+}
+
+/* Those of all groups, and how many of them are worth it; returns the sum. */
 static int64_t widths_choose(whim_service *s)
 {
     whim_drafts *d = &s->drafts;
     int64_t n_row = 0, sum = 0;
     d->n = 0;
-    for (whim_job *job = s->active; job != NULL; job = job->next) {
-        for (int32_t i = 0; i < job->cfg.n_choice; i++) {
-            whim_choice *c = &job->choices[i];
-            n_row += c->let_in && !c->ended;
-            if (c->req != NULL && !c->ended && d->n < s->cfg.max_seqs &&
-                ask_make(s, c, &d->asks[d->n])) {
-                d->widths[d->n] = d->asks[d->n].n_found;
-                d->choices[d->n++] = c;
-            }
-        }
+    for (int32_t i = 0; i < s->n_group; i++) {
+        n_row += asks_make(s, &s->groups[i]);
     }
     each_share(s);
     if (d->n > 0 && !s->cfg.propose_all) {

@@ -4,11 +4,12 @@
 
 #include "base/clock.h"
 #include "engine/service/draft.h"
+#include "engine/service/groups.h"
 
 void whim_service_enter(whim_service *s, whim_choice *c)
 {
-    c->group = &s->group;
     const whim_job_cfg *cfg = &c->job->cfg;
+    c->group = whim_groups_choose(s, c->tokens, cfg->n_prompt);
     whim_sched_add add = {
         .tokens = c->tokens,
         .n_tok = cfg->n_prompt,

@@ -7,8 +7,9 @@
 
 static bool copy_state(void *ctx, int32_t from, int32_t to)
 {
-    const whim_service *s = ctx;
-    whim_err err = whim_exec_state_copy(whim_runner_exec(s->runner), 0, from, to);
+    const whim_group *g = ctx;
+    const whim_service *s = g->service;
+    whim_err err = whim_exec_state_copy(whim_runner_exec(s->runner), g->index, from, to);
     if (err != WHIM_ERR_OK) {
         whim_log_error(s->cfg.log, "state", whim_log_text("error", whim_err_text(err)));
     }
@@ -43,11 +44,13 @@ static whim_err arrays_make(whim_group *g, whim_diag *diag)
     return ok ? WHIM_ERR_OK : whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the service");
 }
 
-whim_err whim_group_open(whim_group *g, whim_service *s, whim_diag *diag)
+whim_err whim_group_open(whim_group *g, whim_service *s, int32_t index, whim_diag *diag)
 {
     g->service = s;
+    g->index = index;
     WHIM_TRY(arrays_make(g, diag));
-    whim_page_pool *pool = whim_runner_pool(s->runner), *states = whim_runner_states(s->runner);
+    whim_page_pool *pool = whim_runner_pool_of(s->runner, index);
+    whim_page_pool *states = whim_runner_states_of(s->runner, index);
     WHIM_TRY(
         whim_prefix_tree_create(pool, s->has_disk ? whim_service_keep_page : NULL, s, &g->tree));
     if (s->has_states) {
@@ -65,7 +68,8 @@ whim_err whim_group_open(whim_group *g, whim_service *s, whim_diag *diag)
         .states = s->has_states ? states : NULL,
         .max_kept = whim_engine_limits(s->cfg.engine)->max_kept,
         .copy_state = copy_state,
-        .copy_ctx = s,
+        .copy_ctx = g,
+        .group = index,
     };
     WHIM_TRY(whim_sched_create(&sched, &g->sched));
     whim_sched_set_budget(g->sched, 2 * WHIM_SERVICE_LEAST_ROWS);

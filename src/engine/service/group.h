@@ -16,12 +16,14 @@ typedef struct whim_flight {
     /* [max_seqs] for each item */
     whim_step_part *parts;
     whim_choice **choices;
-    int32_t *token; /* of a plan ahead: results of the step before */
-    int64_t *len;   /* of the sequences before the step */
+    int32_t *token;    /* of a plan ahead: results of the step before */
+    int64_t *len;      /* of the sequences before the step */
+    int64_t first_out; /* of the step's outputs, its first */
 } whim_flight;
 
 typedef struct whim_group {
     whim_service *service;
+    int32_t index;
     whim_prefix_tree *tree;
     whim_sched *sched;
     whim_flight flights[WHIM_EXEC_FLIGHT]; /* in turns */
@@ -35,7 +37,8 @@ typedef struct whim_group {
 } whim_group;
 
 /* Right after a failure too: end, and close behind it. In between its pages are only the tree's. */
-WHIM_MUST_CHECK whim_err whim_group_open(whim_group *group, whim_service *service, whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_group_open(whim_group *group, whim_service *service, int32_t index,
+                                         whim_diag *diag);
 void whim_group_end(whim_group *group);
 void whim_group_close(whim_group *group);
 

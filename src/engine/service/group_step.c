@@ -51,7 +51,7 @@ void whim_group_parts_make_ahead(whim_group *g, const whim_flight *before, whim_
         out += before->plan.items[i].n_out;
         if (before->plan.items[i].req == item->req) {
             whim_choice_prepare_next(before->choices[i], &g->asks[at]);
-            f->token[at] = whim_step_result_token(out - 1);
+            f->token[at] = whim_step_result_token(before->first_out + out - 1);
             f->choices[at] = before->choices[i];
             f->parts[at] = (whim_step_part){.seq = item->seq,
                                             .tokens = &f->token[at],
@@ -99,11 +99,12 @@ void whim_group_results_take(whim_group *g, const whim_flight *f)
         }
         if (item->n_out > 0 && tells_prompt(c)) {
             int64_t at = f->len[i] + item->n_tok - item->n_out;
-            whim_choice_prompt_rows(c, out - item->n_out, at, item->n_out);
+            whim_choice_prompt_rows(c, f->first_out + out - item->n_out, at, item->n_out);
         }
-        whim_err err = item->chooses ? tokens_take(c, item, out - 1 - item->n_proposed, tokens,
-                                                   &g->made[i].n, &diag)
-                                     : WHIM_ERR_OK;
+        whim_err err = item->chooses
+                           ? tokens_take(c, item, f->first_out + out - 1 - item->n_proposed, tokens,
+                                         &g->made[i].n, &diag)
+                           : WHIM_ERR_OK;
         if (err != WHIM_ERR_OK) {
             whim_diag_prefix(&diag, "after %lld tokens: ", (long long)item->seq->len);
             c->job->trouble = diag;

@@ -93,7 +93,7 @@ struct whim_job {
 /* Who brings proposals to the next plan. */
 typedef struct whim_drafts {
     int64_t n;
-    /* [max_seqs] */
+    /* [n_group * max_seqs], groups in order */
     whim_choice **choices;
     whim_width_ask *asks;
     int64_t *widths;
@@ -104,7 +104,7 @@ typedef struct whim_drafts {
     int64_t spent_ns;           /* on passes since the last step was taken */
     int32_t n_failed;           /* passes in a row with which ranks were lost */
     bool asked;                 /* it has said what it can for the next plan */
-    whim_proposal *wanted;      /* [max_seqs] */
+    whim_proposal *wanted;      /* [n_group * max_seqs] */
 } whim_drafts;
 
 struct whim_service {
@@ -114,9 +114,11 @@ struct whim_service {
     const whim_config *config;
     int64_t ctx;
     bool has_few_pages; /* they, and not the engine, end a long answer */
-    whim_group group;
-    bool has_disk;    /* pages go there */
-    whim_job *active; /* newest first */
+    int32_t n_group;
+    whim_group *groups;    /* [n_group] */
+    whim_step_part *parts; /* [n_group * max_seqs] of a step */
+    bool has_disk;         /* pages go there */
+    whim_job *active;      /* newest first */
     int64_t n_mask_word;
     int64_t n_begun, n_taken;           /* steps so far: submitted, taken */
     int64_t begun_ns[WHIM_EXEC_FLIGHT]; /* when those under way were, in turns */
@@ -155,7 +157,8 @@ struct whim_service {
 /* --- counting (meters.c): on the service's thread, after the step --------------------- */
 
 void whim_service_count_admitted(whim_service *service, const whim_job *job);
-void whim_service_count_step(whim_service *service, const whim_plan *plan, int64_t took_ns);
+void whim_service_count_step(whim_service *service, int64_t n_item, int64_t n_row,
+                             int64_t n_prefill, int64_t took_ns);
 /* Of n proposals of a choice the first n_right were right. */
 void whim_service_count_block(whim_service *service, int64_t n, int64_t n_right);
 /* How fast tokens come, told once a second; called often. */

@@ -15,15 +15,12 @@ void whim_service_count_admitted(whim_service *s, const whim_job *job)
     whim_meter_add(s->meters, PREFIX_CACHE, result, 1);
 }
 
-void whim_service_count_step(whim_service *s, const whim_plan *plan, int64_t took_ns)
+void whim_service_count_step(whim_service *s, int64_t n_item, int64_t n_row, int64_t n_prefill,
+                             int64_t took_ns)
 {
-    int64_t n_prefill = 0;
-    for (int64_t i = 0; i < plan->n_item; i++) {
-        n_prefill += plan->items[i].is_prefill ? plan->items[i].n_tok : 0;
-    }
     whim_meter_observe(s->meters, STEP_TIME, took_ns);
-    whim_meter_observe(s->meters, STEP_SEQS, plan->n_item);
-    whim_meter_observe(s->meters, STEP_TOKENS, plan->n_row);
+    whim_meter_observe(s->meters, STEP_SEQS, n_item);
+    whim_meter_observe(s->meters, STEP_TOKENS, n_row);
     whim_meter_add(s->meters, TOKENS, WHIM_LABEL_TOKENS_PREFILL, n_prefill);
 }
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "engine/service/disk.h"
 #include "engine/service/enter.h"
+#include "engine/service/groups.h"
 #include "engine/service/step.h"
 #include "runner/page_store.h"
 
@@ -129,7 +130,7 @@ static void jobs_settle(whim_service *s)
 static void stats_publish(whim_service *s)
 {
     whim_service_stats stats = s->counts;
-    stats.sched = whim_sched_get_stats(s->group.sched);
+    stats.sched = whim_groups_stats(s);
     stats.n_step = atomic_load(&s->n_step);
     stats.page_bytes = whim_engine_runner_plan(s->cfg.engine)->page_bytes;
     if (s->has_disk) {
@@ -190,7 +191,7 @@ static void *take(whim_service *s, int64_t n, int64_t size, bool *ok)
 
 static whim_err service_fill(whim_service *s, whim_diag *diag)
 {
-    int64_t n = s->cfg.max_seqs;
+    int64_t n = s->cfg.max_seqs * whim_exec_groups(whim_engine_limits(s->cfg.engine));
     bool ok = true;
     s->drafts.wanted = take(s, n, sizeof *s->drafts.wanted, &ok);
     bool drafts = !s->cfg.no_draft && s->cfg.propose == NULL;
@@ -207,14 +208,14 @@ static whim_err service_fill(whim_service *s, whim_diag *diag)
     bool has_source = !s->cfg.no_lookup || s->cfg.propose != NULL || s->drafts.model != NULL;
     s->proposes = has_source && (!s->has_states || limits->max_kept > 0);
     WHIM_TRY(whim_service_disk_open(s, diag));
-    return whim_group_open(&s->group, s, diag);
+    return whim_groups_open(s, diag);
 }
 
 static void service_free(whim_service *s)
 {
-    whim_group_end(&s->group);
+    whim_groups_end(s);
     whim_service_disk_close(s);
-    whim_group_close(&s->group);
+    whim_groups_close(s);
     whim_str_deinit(&s->piece);
     whim_str_deinit(&s->shown);
     whim_arena_reset(&s->arena);

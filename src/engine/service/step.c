@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "engine/service/draft.h"
+#include "engine/service/groups.h"
 #include "runner/page_store.h"
 
 /* How long a step with prompt tokens should take: streams that wait for their next token feel
@@ -16,34 +17,30 @@ enum { STEP_GOAL_NS = 250 * 1000 * 1000, LEAST_ROWS = WHIM_SERVICE_LEAST_ROWS };
 
 /* Keep steps near their goal and patience near its time: what rows of recent steps cost tells how
  * many the next may have, and how many pass meanwhile. */
-static void pace(whim_service *s, const whim_plan *plan, int64_t took_ns)
+static void pace(whim_service *s, int64_t n_row, int64_t took_ns)
 {
-    int64_t per_row = took_ns / plan->n_row;
-    if (plan->n_row >= LEAST_ROWS / 2) {
+    int64_t per_row = took_ns / n_row;
+    if (n_row >= LEAST_ROWS / 2) {
         s->ns_per_row = s->ns_per_row == 0 ? per_row : (3 * s->ns_per_row + per_row) / 4;
         int64_t rows = s->ns_per_row > 0 ? STEP_GOAL_NS / s->ns_per_row : s->cfg.max_step_tokens;
         rows = rows < LEAST_ROWS ? LEAST_ROWS : rows;
-        whim_sched_set_budget(s->group.sched,
-                              rows < s->cfg.max_step_tokens ? rows : s->cfg.max_step_tokens);
-        whim_sched_set_age(s->group.sched,
-                           s->ns_per_row > 0 ? PATIENCE_NS / s->ns_per_row : INT64_MAX);
+        whim_groups_set_pace(s, rows < s->cfg.max_step_tokens ? rows : s->cfg.max_step_tokens,
+                             s->ns_per_row > 0 ? PATIENCE_NS / s->ns_per_row : INT64_MAX);
     }
 }
 
 /* What steps cost in which every row is a token that may come next: all the time since the one
  * before, as a step that waits for proposals is planned while nothing else runs. */
-static void costs_learn(whim_service *s, const whim_flight *f, int64_t last_end_ns)
+static void costs_learn(whim_service *s, const whim_groups_sum *sum, int64_t last_end_ns)
 {
     int64_t since = last_end_ns > s->woken_ns ? last_end_ns : s->woken_ns;
     int64_t drafted_ns = s->drafts.spent_ns, took_ns = s->step_end_ns - since - drafted_ns;
     s->drafts.spent_ns = 0;
-    for (int64_t i = 0; i < f->plan.n_item; i++) {
-        if (!f->plan.items[i].chooses || f->plan.items[i].is_prefill) {
-            return;
-        }
+    if (!sum->all_choose) {
+        return;
     }
-    whim_step_costs_learn(&s->costs, f->plan.n_row,
-                          s->cfg.step_ns != NULL ? s->cfg.step_ns(f->plan.n_row) : took_ns);
+    whim_step_costs_learn(&s->costs, sum->n_row,
+                          s->cfg.step_ns != NULL ? s->cfg.step_ns(sum->n_row) : took_ns);
     if (drafted_ns == 0) {
         whim_service_not_drafted(s);
     }
@@ -56,11 +53,6 @@ static int64_t in_flight(const whim_service *s)
     return s->n_begun - s->n_taken;
 }
 
-static whim_flight *oldest(whim_service *s)
-{
-    return &s->group.flights[s->n_taken % WHIM_EXEC_FLIGHT];
-}
-
 #define REJOIN_NS (2 * WHIM_NS_PER_S) /* between two attempts */
 
 /* Ranks were lost, with their part of every page: requests begin again from their tokens when the
@@ -70,7 +62,7 @@ static void ranks_rejoin(whim_service *s)
     whim_diag diag = {""};
     int64_t begun = whim_clock_ns();
     atomic_store(&s->is_apart, true);
-    whim_sched_lose(s->group.sched);
+    whim_groups_lose(s);
     atomic_store(&s->rejoins, true);
     whim_err err = whim_engine_rejoin(s->cfg.engine, &diag);
     if (err == WHIM_ERR_OK) {
@@ -96,8 +88,8 @@ static void steps_failed(whim_service *s, bool handed_out, const whim_diag *diag
 {
     bool apart = whim_engine_is_apart(s->cfg.engine, NULL);
     whim_log_error(s->cfg.log, "step", whim_log_text("error", diag->text),
-                   whim_log_int("items", oldest(s)->plan.n_item));
-    whim_group_failed(&s->group, oldest(s), apart && !handed_out, diag);
+                   whim_log_int("items", whim_groups_sum_of(s, s->n_taken).n_item));
+    whim_groups_failed(s, s->n_taken, apart && !handed_out, diag);
     while (whim_exec_in_flight(whim_runner_exec(s->runner)) > 0) {
         whim_diag ignored = {""};
         whim_err err = whim_runner_collect(s->runner, &ignored);
@@ -112,31 +104,21 @@ static void steps_failed(whim_service *s, bool handed_out, const whim_diag *diag
     }
 }
 
-/* Queue the step of a flight whose parts are made. */
-static whim_err submit(whim_service *s, whim_flight *f, whim_diag *diag)
+/* Queue the next step, whose parts are made. */
+static whim_err submit(whim_service *s, whim_diag *diag)
 {
-    for (int64_t i = 0; i < f->plan.n_item; i++) {
-        f->len[i] = f->parts[i].seq->len;
-    }
-    s->begun_ns[s->n_begun++ % WHIM_EXEC_FLIGHT] = whim_clock_ns();
-    return whim_runner_submit(s->runner, f->parts, f->plan.n_item, diag);
+    int64_t turn = s->n_begun++;
+    s->begun_ns[turn % WHIM_EXEC_FLIGHT] = whim_clock_ns();
+    return whim_groups_submit(s, turn, diag);
 }
 
 /* Put the step after the oldest under way, where nothing in it depends on what is chosen here. */
 static whim_err go_ahead(whim_service *s, whim_diag *diag)
 {
-    const whim_flight *before = oldest(s);
-    whim_flight *f = &s->group.flights[s->n_begun % WHIM_EXEC_FLIGHT];
-    if (!whim_group_may_go_ahead(&s->group, before) || before->plan.n_proposed > 0 ||
-        whim_service_would_propose(s)) {
+    if (whim_service_would_propose(s) || !whim_groups_plan_ahead(s, s->n_taken)) {
         return WHIM_ERR_OK;
     }
-    whim_sched_plan_ahead(s->group.sched, &before->plan, s->group.over, &f->plan);
-    if (f->plan.n_item == 0) {
-        return WHIM_ERR_OK;
-    }
-    whim_group_parts_make_ahead(&s->group, before, f);
-    WHIM_TRY(submit(s, f, diag));
+    WHIM_TRY(submit(s, diag));
     s->counts.n_ahead++;
     if (whim_exec_begin(whim_runner_exec(s->runner), diag) != WHIM_ERR_OK) {
         whim_log_error(s->cfg.log, "ahead", whim_log_text("error", diag->text));
@@ -148,10 +130,10 @@ static whim_err go_ahead(whim_service *s, whim_diag *diag)
 /* Take what came of the oldest step. */
 static void take(whim_service *s)
 {
-    whim_flight *f = oldest(s);
+    whim_groups_sum sum = whim_groups_sum_of(s, s->n_taken);
     whim_diag diag = {""};
-    atomic_store(&s->step_rows, f->plan.n_row);
-    atomic_store(&s->step_items, f->plan.n_item);
+    atomic_store(&s->step_rows, sum.n_row);
+    atomic_store(&s->step_items, sum.n_item);
     whim_err err = whim_runner_collect(s->runner, &diag);
     int64_t last_end = s->step_end_ns;
     int64_t begun = s->begun_ns[s->n_taken % WHIM_EXEC_FLIGHT];
@@ -164,17 +146,16 @@ static void take(whim_service *s)
         steps_failed(s, false, &diag);
         return;
     }
-    whim_service_count_step(s, &f->plan, took);
-    whim_group_results_take(&s->group, f);
-    err = whim_group_states_advance(&s->group, f, &diag);
+    whim_service_count_step(s, sum.n_item, sum.n_row, sum.n_prefill, took);
+    whim_groups_results_take(s, s->n_taken);
+    err = whim_groups_states_advance(s, s->n_taken, &diag);
     if (err != WHIM_ERR_OK) {
         steps_failed(s, true, &diag);
         return;
     }
-    s->n_taken++;
-    whim_group_commit(&s->group, f);
-    pace(s, &f->plan, took);
-    costs_learn(s, f, last_end);
+    whim_groups_commit(s, s->n_taken++);
+    pace(s, sum.most_rows, took);
+    costs_learn(s, &sum, last_end);
     s->counts.step_ns += took;
 }
 
@@ -204,15 +185,12 @@ bool whim_service_step(whim_service *s)
         return false;
     }
     if (in_flight(s) == 0) {
-        whim_flight *f = oldest(s);
         whim_service_propose(s);
-        whim_sched_plan(s->group.sched, &f->plan);
-        if (f->plan.n_item == 0) {
+        if (!whim_groups_plan(s, s->n_begun)) {
             idle(s);
             return false;
         }
-        whim_group_parts_make(&s->group, f);
-        err = submit(s, f, &diag);
+        err = submit(s, &diag);
     }
     if (err == WHIM_ERR_OK && s->goes_ahead) {
         err = go_ahead(s, &diag);
@@ -232,7 +210,6 @@ void whim_service_land(whim_service *s)
         whim_diag diag = {""};
         whim_err err = whim_runner_collect(s->runner, &diag);
         (void)err;
-        whim_sched_abort(s->group.sched, &oldest(s)->plan);
-        s->n_taken++;
+        whim_groups_abort(s, s->n_taken++);
     }
 }

@@ -9,7 +9,7 @@
 #include "base/thread.h"
 #include "comm/comm.h"
 
-enum { MAX_RANK = 3, WAIT_S = 60 };
+enum { MAX_RANK = 4, WAIT_S = 60 };
 
 typedef struct member {
     whim_comm comm;
@@ -29,6 +29,7 @@ typedef struct group {
     whim_graph_use graphs;
     int32_t n_rank, n_job;
     bool shares; /* each has the whole model, and a part of the rows */
+    bool groups; /* each has the whole model, and requests of its own */
 } group;
 
 static const char *fixture_dirs[MAX_RANK]; /* a folder of its own for a rank's pages, or NULL */
@@ -57,6 +58,7 @@ static inline whim_engine *member_open(const group *g, int32_t rank, int64_t kv_
                            .kv_dir = fixture_dirs[rank],
                            .n_rank = n_member,
                            .n_share = g->shares ? n_member : 0,
+                           .n_group = g->groups ? n_member : 0,
                            .rank = rank,
                            .comm = comm};
     whim_engine *opened = drive_open(&cfg, &diag);
