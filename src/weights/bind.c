@@ -100,6 +100,8 @@ void whim_bind(whim_binder *binder, const whim_param *param, const char *fmt, ..
     slot->k = slot->vector && param->k == 0 ? 1 : param->k;
     slot->row_runs = runs_copy(binder, param->row_runs, param->n_row_run, slot->n, &slot->n_here);
     slot->col_runs = runs_copy(binder, param->col_runs, param->n_col_run, slot->k, &slot->k_here);
+    int64_t n_own;
+    slot->own_experts = runs_copy(binder, param->own_experts, 1, param->n_expert, &n_own);
     slot->name = copy;
     binder->n_param++;
 }
@@ -109,9 +111,15 @@ int64_t whim_param_pitch(const whim_param *param)
     return param->n_expert > 0 ? whim_moe_pitch(param->n_here) : param->n_here;
 }
 
+int64_t whim_param_experts(const whim_param *param)
+{
+    return param->own_experts != NULL ? param->own_experts->n : param->n_expert;
+}
+
 int64_t whim_param_rows(const whim_param *param)
 {
-    return param->n_expert > 0 ? param->n_expert * whim_param_pitch(param) : param->n_here;
+    return param->n_expert > 0 ? whim_param_experts(param) * whim_param_pitch(param)
+                               : param->n_here;
 }
 
 void whim_bind_constant(whim_binder *binder, const void **out, const void *data, int64_t bytes)

@@ -73,6 +73,7 @@ typedef struct whim_param {
     bool *cols_kept;
     int64_t n_expert; /* a stack [n_expert * pitch(n), k], see ops/args/moe_args.h; else 0 */
     whim_expert_names experts;
+    const whim_part *own_experts; /* those that a rank keeps; NULL: all. It is copied. */
     /* What a rank keeps of it (of each expert): runs of rows and of columns, one after the other.
      * NULL: all. Runs of columns are whole blocks (whim_bind_block), and in the order of the file
      * where columns stay as they are. Both lists are copied. */
@@ -85,11 +86,14 @@ typedef struct whim_param {
     const void *constant;
     const void **constant_out;
     /* filled by match */
-    whim_param_part *parts; /* [n_part]: one, or one for each expert */
+    whim_param_part *parts; /* [n_part]: one, or one for each expert that is kept */
     int64_t n_part;
     whim_dtype dtype;      /* on the device */
     int64_t offset, bytes; /* place in the weights buffer */
 } whim_param;
+
+/* Experts of a stack that are kept. */
+int64_t whim_param_experts(const whim_param *param);
 
 /* Rows from one part to the next on the device, and all rows of the weight there. */
 int64_t whim_param_pitch(const whim_param *param);
@@ -109,6 +113,7 @@ typedef struct whim_binder {
      * where tensors will be found. 0 or 1 ranks: it is not. */
     int32_t n_rank, rank;
     int32_t n_share; /* ranks that have the model as this one has it, and share the rows of steps */
+    int32_t n_deal, deal_rank; /* ranks that have whole experts each; 0 or 1: all are here */
     const whim_ckpt *ckpt;
     const struct whim_comm *comm; /* of ranks that load; where that ends, so does the load */
     int64_t bytes;                /* size of the weights buffer */

@@ -383,6 +383,16 @@ static void report_extra(finder *f)
     whim_free(used);
 }
 
+/* All experts were looked for, so that every rank reports the same; a rank has its own. */
+static void keep_own_experts(whim_param *param)
+{
+    const whim_part *own = param->own_experts;
+    if (own != NULL && param->parts != NULL) {
+        param->parts += own->n > 0 ? own->at : 0; /* the first one tells the type in any case */
+        param->n_part = own->n;
+    }
+}
+
 void whim_bind_find(whim_binder *binder, const whim_ckpt *ckpt, whim_device *device,
                     whim_bind_report *rep)
 {
@@ -394,6 +404,9 @@ void whim_bind_find(whim_binder *binder, const whim_ckpt *ckpt, whim_device *dev
         }
     }
     report_extra(&f);
+    for (int64_t i = 0; i < binder->n_param; i++) {
+        keep_own_experts(&binder->params[i]);
+    }
     if (rep->n_problem > REPORT_MAX) {
         whim_str_printf(&rep->text, "\n  and %lld more", (long long)(rep->n_problem - REPORT_MAX));
     }

@@ -77,7 +77,7 @@ static void check(whim_dtype dtype, whim_dtype narrow, whim_param param, bool ve
     const float *some = NULL;
     param.values = vector ? &some : NULL;
     whim_param all = param;
-    all.row_runs = all.col_runs = NULL;
+    all.row_runs = all.col_runs = all.own_experts = NULL;
     all.n_row_run = all.n_col_run = 0;
     loaded whole = load(dtype, narrow, all);
     loaded cut = load(dtype, narrow, param);
@@ -91,8 +91,10 @@ static void check(whim_dtype dtype, whim_dtype narrow, whim_param param, bool ve
         param.n_col_run = 1;
     }
     int64_t n = param.n_expert > 0 ? param.n_expert : 1;
-    for (int64_t e = 0; e < n; e++) {
-        expect_rows(&whole, whole.w.n / n * e, &cut, cut.w.n / n * e, &param);
+    const whim_part own = param.own_experts != NULL ? *param.own_experts : (whim_part){0, n};
+    assert_true(own.n > 0 || cut.w.n == 0);
+    for (int64_t e = 0; e < own.n; e++) {
+        expect_rows(&whole, whole.w.n / n * (own.at + e), &cut, cut.w.n / own.n * e, &param);
     }
     free(whole.bytes);
     free(cut.bytes);
@@ -164,6 +166,22 @@ static void experts_are_cut_one_by_one(void **state)
     }
 }
 
+/* A rank may have whole experts, any number of them. */
+static void experts_are_dealt(void **state)
+{
+    (void)state;
+    static const whim_part own[] = {{0, 5}, {0, 2}, {2, 2}, {4, 1}, {5, 0}, {2, 0}};
+    static const whim_dtype types[] = {WHIM_DTYPE_F32, WHIM_DTYPE_BF16, WHIM_DTYPE_Q4_0};
+    for (size_t i = 0; i < sizeof own / sizeof own[0] * 3; i++) {
+        whim_param p = {.n = 40,
+                        .k = 256,
+                        .n_expert = 5,
+                        .own_experts = &own[i / 3],
+                        .experts = {"w", "ww", 0, 40}};
+        check(types[i % 3], WHIM_DTYPE_F32, p, false);
+    }
+}
+
 static void vectors_are_cut(void **state)
 {
     (void)state;
@@ -211,7 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_and_columns),           cmocka_unit_test(heads_in_another_order),
         cmocka_unit_test(experts_are_cut_one_by_one), cmocka_unit_test(vectors_are_cut),
-        cmocka_unit_test(blocks_are_known_early),
+        cmocka_unit_test(experts_are_dealt),          cmocka_unit_test(blocks_are_known_early),
     };
     return cmocka_run_group_tests_name("bind_cut", tests, NULL, NULL);
 }
