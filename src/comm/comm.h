@@ -107,6 +107,23 @@ WHIM_MUST_CHECK whim_err whim_comm_reduce_scatter_rows(whim_comm *comm, const fl
 WHIM_MUST_CHECK whim_err whim_comm_all_to_all(whim_comm *comm, const void *in, const int64_t *send,
                                               void *out, const int64_t *take, const char *site);
 
+/* Rows of a matrix that every rank has room for, and of which each has made some. Who makes row i
+ * follows from its key, a number that all ranks have: rank r if firsts[r] <= keys[i] < firsts[r +
+ * 1], else nobody. So all know what travels from where to where, and nobody is told. */
+typedef struct whim_comm_rows {
+    char *x; /* [n, row_bytes] */
+    int64_t n, row_bytes;
+    const int32_t *keys;    /* [n] */
+    const int32_t *firsts;  /* [n_rank + 1] */
+    int64_t wanted_by_each; /* rows for rank 0, then as many for rank 1 .. and for rank 0 again;
+                               0: all ranks want all rows */
+} whim_comm_rows;
+
+/* The rows that a rank wants are filled in; others, and those that nobody made, stay as they
+ * are. */
+WHIM_MUST_CHECK whim_err whim_comm_exchange(whim_comm *comm, const whim_comm_rows *rows,
+                                            const char *site);
+
 /* x of rank `root` becomes everybody's. */
 WHIM_MUST_CHECK whim_err whim_comm_broadcast(whim_comm *comm, void *x, int64_t bytes, int32_t root,
                                              const char *site);

@@ -190,10 +190,11 @@ whim_err whim_comm_end(whim_comm *comm)
 
 static void call_print(const whim_comm_call *c, char *out, size_t size)
 {
-    static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter",
-                                        "all_to_all", "broadcast",  "barrier"};
+    static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+                                        "exchange",   "broadcast",  "barrier"};
     bool known = c->kind >= 0 && c->kind <= WHIM_COMM_BARRIER;
-    bool is_cut = c->kind == WHIM_COMM_ALL_GATHER || c->kind == WHIM_COMM_REDUCE_SCATTER;
+    bool is_cut = c->kind == WHIM_COMM_ALL_GATHER || c->kind == WHIM_COMM_REDUCE_SCATTER ||
+                  c->kind == WHIM_COMM_EXCHANGE;
     char parts[32] = "";
     if (is_cut) {
         snprintf(parts, sizeof parts, " in parts %08x", (uint32_t)c->root);

@@ -27,6 +27,7 @@ typedef enum whim_comm_kind {
     WHIM_COMM_ALL_GATHER,
     WHIM_COMM_REDUCE_SCATTER,
     WHIM_COMM_ALL_TO_ALL,
+    WHIM_COMM_EXCHANGE,
     WHIM_COMM_BROADCAST,
     WHIM_COMM_BARRIER
 } whim_comm_kind;

@@ -111,6 +111,17 @@ static bool ranks_ok(const int64_t *list, int32_t n_rank)
     return list != NULL;
 }
 
+/* Where each rank's numbers begin, and the end of the last. */
+static bool firsts_ok(const int32_t *firsts, int32_t n_rank)
+{
+    for (int32_t r = 0; firsts != NULL && r < n_rank; r++) {
+        if (firsts[r] < 0 || firsts[r] > firsts[r + 1]) {
+            return false;
+        }
+    }
+    return firsts != NULL;
+}
+
 #define WHIM_OPERANDS(op)                                 \
     whim_err whim_##op##_check(const whim_##op##_args *a) \
     {                                                     \

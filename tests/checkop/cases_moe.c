@@ -168,6 +168,7 @@ typedef struct experts_shape {
     whim_dtype gate, up, down;
     int64_t rows, experts, k, d, ff, pad, offset;
     routing routing;
+    bool apart; /* results are not summed */
 } experts_shape;
 
 #define SAME(type) WHIM_DTYPE_##type, WHIM_DTYPE_##type, WHIM_DTYPE_##type
@@ -199,10 +200,17 @@ static const experts_shape experts_hostile[] = {
     {SAME(F32), 1, 4, 2, 8, 0, 0, 0, SPREAD},
     {SAME(Q8_0), 40, 300, 2, 32, 32, 0, 0, SPREAD},
     {SAME(F32), CHECKOP_MANY, 3, 2, 3, 2, 0, 0, SPREAD},
+    {SAME(F32), 1, 12, 3, 48, 20, 2, 1, BROKEN, true},
+    {SAME(F32), 0, 4, 2, 16, 8, 0, 0, SPREAD, true},
+    {SAME(BF16), 9, 6, 2, 700, 24, 0, 1, SPREAD, true},
+    {SAME(Q4_0), 1, 16, 8, 1056, 96, 0, 0, SPREAD, true},
+    {SAME(Q4_0), 19, 16, 8, 96, 32, 5, 3, BROKEN, true},
+    {SAME(Q8_0), 70, 3, 1, 32, 32, 1, 0, ONE, true},
+    {SAME(FP8), 6, 4, 2, 128, 128, 0, 0, NOWHERE, true},
 };
 enum { N_EXPERTS = sizeof experts_hostile / sizeof experts_hostile[0] };
 
-enum { PARAM_IDS, PARAM_EXPERTS, PARAM_K, PARAM_ROUTING };
+enum { PARAM_IDS, PARAM_EXPERTS, PARAM_K, PARAM_STRIDE, PARAM_ROUTING };
 
 /* The experts of each row. */
 static void experts_refill(checkop_case *c)
@@ -228,7 +236,7 @@ static void experts_refill(checkop_case *c)
                 id = (int32_t)checkop_pick(&c->rng, -1, n);
                 break;
             }
-            ids[r * k + j] = id;
+            ids[r * c->param[PARAM_STRIDE] + j] = id;
         }
     }
 }
@@ -244,7 +252,8 @@ static void experts_build(checkop_case *c, const experts_shape *s)
     a->up = (whim_weight){.dtype = s->up, .n = up_rows, .k = s->d};
     a->down = (whim_weight){.dtype = s->down, .n = down_rows, .k = s->ff};
     a->x_stride = s->d + s->pad;
-    a->y_stride = s->d + (s->pad > 0 ? s->pad + 1 : 0);
+    a->y_stride = (s->apart ? s->k : 1) * s->d + (s->pad > 0 ? s->pad + 1 : 0);
+    a->weights = s->apart ? NULL : checkop_somewhere;
     a->n_row = s->rows;
     a->n_expert = s->experts;
     a->k_top = s->k;
@@ -255,7 +264,7 @@ static void experts_build(checkop_case *c, const experts_shape *s)
     CHECKOP_SUBJECT(c, call, moe_experts, s->rows);
     c->param[PARAM_IDS] = ids;
     c->param[PARAM_EXPERTS] = s->experts;
-    c->param[PARAM_K] = s->k;
+    c->param[PARAM_K] = c->param[PARAM_STRIDE] = s->k;
     c->param[PARAM_ROUTING] = s->routing;
     c->refill = experts_refill;
     experts_refill(c);
@@ -290,14 +299,15 @@ static void experts_make(checkop_case *c, int32_t index)
         s.pad = checkop_chance(rng, 2) ? 0 : checkop_range(rng, 1, 9);
         s.offset = checkop_range(rng, 0, 5);
         s.routing = (routing)checkop_pick(rng, SPREAD, SPREAD, ONE, BROKEN);
+        s.apart = checkop_chance(rng, 4);
     }
     checkop_say(c,
                 "gate=%s up=%s down=%s rows=%lld experts=%lld k=%lld d=%lld ff=%lld pad=%lld "
-                "offset=%lld routing=%d",
+                "offset=%lld routing=%d%s",
                 whim_dtype_get(s.gate)->name, whim_dtype_get(s.up)->name,
                 whim_dtype_get(s.down)->name, (long long)s.rows, (long long)s.experts,
                 (long long)s.k, (long long)s.d, (long long)s.ff, (long long)s.pad,
-                (long long)s.offset, (int)s.routing);
+                (long long)s.offset, (int)s.routing, s.apart ? " apart" : "");
     experts_build(c, &s);
 }
 
@@ -354,6 +364,8 @@ static const char *experts_arguments(int32_t i, void *args)
         return a->down.dtype = WHIM_DTYPE_I32, "an integer type as weight";
     case 10:
         return a->up.k = 7, "up takes other rows";
+    case 11:
+        return a->weights = NULL, a->k_top = 2, "results apart in rows of one";
     default:
         return NULL;
     }
@@ -361,6 +373,121 @@ static const char *experts_arguments(int32_t i, void *args)
 
 const checkop_case_family checkop_moe_experts = {N_EXPERTS,         120,          12, experts_make,
                                                  experts_arguments, experts_bench};
+
+/* --- moe_sum ---------------------------------------------------------------------------------- */
+
+typedef struct sum_shape {
+    int64_t rows, experts, k, cols, pad, offset;
+    routing routing;
+    checkop_fill fill;
+} sum_shape;
+
+static void sum_build(checkop_case *c, const sum_shape *s)
+{
+    checkop_call *call = checkop_call_add(c, WHIM_OP_moe_sum);
+    whim_moe_sum_args *a = (void *)call->args.bytes;
+    a->x_stride = s->k * s->cols + s->pad;
+    a->choice_stride = s->k + s->pad;
+    a->y_stride = s->cols + 2 * s->pad;
+    a->n_row = s->rows;
+    a->n_col = s->cols;
+    a->n_expert = s->experts;
+    a->k_top = s->k;
+    int64_t stride = 4 * a->choice_stride;
+    int32_t ids = checkop_bytes(c, "ids", CHECKOP_IN, CHECKOP_GIVEN, s->rows, 4 * s->k, stride, 4);
+    CHECKOP_BIND(c, call, moe_sum, ids, ids, stride);
+    checkop_operands(c, call, s->fill, s->offset);
+    CHECKOP_SUBJECT(c, call, moe_sum, s->rows);
+    c->param[PARAM_IDS] = ids;
+    c->param[PARAM_EXPERTS] = s->experts;
+    c->param[PARAM_K] = s->k;
+    c->param[PARAM_STRIDE] = a->choice_stride;
+    c->param[PARAM_ROUTING] = s->routing;
+    c->refill = experts_refill;
+    experts_refill(c);
+    c->flops = 2.0 * (double)(s->rows * s->k * s->cols);
+    c->traffic = 4.0 * (double)(s->rows * (s->k + 1) * s->cols);
+}
+
+static void sum_make(checkop_case *c, int32_t index)
+{
+    static const sum_shape fixed[] = {
+        {0, 4, 2, 64, 0, 0, SPREAD, CHECKOP_SANE},
+        {1, 128, 8, 2048, 0, 0, SPREAD, CHECKOP_SANE},
+        {7, 12, 3, 33, 3, 1, BROKEN, CHECKOP_SANE},
+        {5, 4, 2, 0, 1, 0, SPREAD, CHECKOP_SANE},
+        {6, 4, 2, 700, 0, 0, NOWHERE, CHECKOP_ANY},
+        {CHECKOP_MANY, 3, 2, 3, 0, 0, ONE, CHECKOP_WILD},
+    };
+    enum { N_FIXED = sizeof fixed / sizeof fixed[0] };
+    sum_shape s;
+    checkop_rng *rng = &c->rng;
+    if (index < N_FIXED) {
+        s = fixed[index];
+    } else {
+        s.rows = checkop_range(rng, 1, 40);
+        s.experts = checkop_range(rng, 1, 20);
+        s.k = checkop_range(rng, 1, s.experts < 8 ? s.experts : 8);
+        s.cols = checkop_range(rng, 1, 1300);
+        s.pad = checkop_range(rng, 0, 3);
+        s.offset = checkop_range(rng, 0, 5);
+        s.routing = (routing)checkop_pick(rng, SPREAD, ONE, BROKEN);
+        s.fill = (checkop_fill)checkop_pick(rng, CHECKOP_SANE, CHECKOP_WILD, CHECKOP_ANY);
+    }
+    checkop_say(c,
+                "rows=%lld experts=%lld k=%lld cols=%lld pad=%lld offset=%lld routing=%d fill=%d",
+                (long long)s.rows, (long long)s.experts, (long long)s.k, (long long)s.cols,
+                (long long)s.pad, (long long)s.offset, (int)s.routing, (int)s.fill);
+    sum_build(c, &s);
+}
+
+static bool sum_bench(checkop_case *c, int32_t i)
+{
+    if (i >= 2) {
+        return false;
+    }
+    sum_shape s = {i == 0 ? 1 : 512, 128, 8, 2048, 0, 0, SPREAD, CHECKOP_SANE};
+    checkop_say(c, "8 x %lld x 2048", (long long)s.rows);
+    sum_build(c, &s);
+    return true;
+}
+
+static const char *sum_arguments(int32_t i, void *args)
+{
+    whim_moe_sum_args *a = args;
+    float *p = checkop_somewhere;
+    *a = (whim_moe_sum_args){.x = p,
+                             .x_stride = 8,
+                             .ids = (int32_t *)(void *)p,
+                             .weights = p,
+                             .choice_stride = 2,
+                             .y = p,
+                             .y_stride = 4,
+                             .n_row = 2,
+                             .n_col = 4,
+                             .n_expert = 3,
+                             .k_top = 2};
+    switch (i) {
+    case 0:
+        return "valid";
+    case 1:
+        return a->n_row = -1, "n_row < 0";
+    case 2:
+        return a->x_stride = 7, "x_stride < k_top * n_col";
+    case 3:
+        return a->choice_stride = 1, "choice_stride < k_top";
+    case 4:
+        return a->k_top = 0, "k_top = 0";
+    case 5:
+        return a->weights = NULL, "weights = NULL";
+    case 6:
+        return a->n_expert = 0, "n_expert = 0";
+    default:
+        return NULL;
+    }
+}
+
+const checkop_case_family checkop_moe_sum = {6, 40, 6, sum_make, sum_arguments, sum_bench};
 
 /* --- gated_add -------------------------------------------------------------------------------- */
 

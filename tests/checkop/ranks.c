@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RANKS = 7, MAX_ELEMS = 80000, N_CALL = 40, N_CALL_QUICK = 12, WAIT_S = 100 };
+enum { MAX_RANKS = 7, MAX_ROWS = 9, K_TOP = 2 };
+enum { MAX_ELEMS = 80000, N_CALL = 40, N_CALL_QUICK = 12, WAIT_S = 100 };
 
 typedef struct rank_side {
     struct team *of;
@@ -41,15 +42,19 @@ typedef struct rank_call {
     int64_t cols[MAX_RANKS];
     int64_t send[MAX_RANKS][MAX_RANKS]; /* bytes from .. to .. */
     int64_t total;                      /* of cols */
+    /* of moe_exchange, whose rows have K_TOP results of n_col / K_TOP each */
+    int32_t firsts[MAX_RANKS + 1], ids[MAX_ROWS * K_TOP];
+    bool all;
 } rank_call;
 
 static rank_call call_make(const team *t, int64_t number)
 {
     static const whim_op ops[] = {
         WHIM_OP_all_reduce,       WHIM_OP_all_reduce,   WHIM_OP_all_gather_v, WHIM_OP_all_gather_v,
-        WHIM_OP_reduce_scatter_v, WHIM_OP_all_to_all_v, WHIM_OP_broadcast,    WHIM_OP_barrier};
+        WHIM_OP_reduce_scatter_v, WHIM_OP_all_to_all_v, WHIM_OP_moe_exchange, WHIM_OP_moe_exchange,
+        WHIM_OP_broadcast,        WHIM_OP_barrier};
     checkop_rng rng = {.state = t->seed * 1000 + (uint64_t)number};
-    rank_call c = {.op = ops[checkop_range(&rng, 0, 7)], .number = number};
+    rank_call c = {.op = ops[checkop_range(&rng, 0, 9)], .number = number};
     bool large = checkop_chance(&rng, 4);
     c.n_row = checkop_pick(&rng, 0, 1, 1, 2, 3, checkop_range(&rng, 4, 9));
     c.n_col = large ? checkop_range(&rng, 2000, MAX_ELEMS / 9) : checkop_range(&rng, 0, 300);
@@ -65,6 +70,15 @@ static rank_call call_make(const team *t, int64_t number)
             c.send[r][to] = checkop_chance(&rng, 4) ? 0 : checkop_range(&rng, 0, 4 * most);
         }
     }
+    for (int32_t r = 0; r < t->n_rank; r++) { /* a rank may have no expert */
+        c.firsts[r + 1] = c.firsts[r] + (int32_t)checkop_range(&rng, 0, 3);
+    }
+    int64_t one = checkop_range(&rng, 0, 3 * t->n_rank);
+    bool to_one = checkop_chance(&rng, 4);
+    for (int32_t i = 0; i < MAX_ROWS * K_TOP; i++) {
+        c.ids[i] = (int32_t)(to_one ? one : checkop_range(&rng, -1, c.firsts[t->n_rank]));
+    }
+    c.all = checkop_chance(&rng, 2);
     return c;
 }
 
@@ -136,6 +150,23 @@ static int64_t wanted_exchange(rank_side *s, const rank_call *c)
     return done;
 }
 
+static int64_t wanted_results(rank_side *s, const rank_call *c)
+{
+    int64_t n_col = c->n_col / K_TOP;
+    int32_t n_rank = s->of->n_rank, me = s->comm.rank;
+    input_fill(s->of, c, me, s->wanted);
+    for (int32_t r = 0; r < n_rank; r++) {
+        input_fill(s->of, c, r, s->other);
+        for (int64_t i = 0; i < c->n_row * K_TOP; i++) {
+            bool made = c->ids[i] >= c->firsts[r] && c->ids[i] < c->firsts[r + 1];
+            if (made && (c->all || i / K_TOP % n_rank == me)) {
+                memcpy(s->wanted + i * n_col, s->other + i * n_col, (size_t)n_col * 4);
+            }
+        }
+    }
+    return c->n_row * K_TOP * n_col * 4;
+}
+
 /* Bytes of the result; *in_place: it lies where the input was. */
 static int64_t wanted_make(rank_side *s, const rank_call *c, bool *in_place)
 {
@@ -147,6 +178,8 @@ static int64_t wanted_make(rank_side *s, const rank_call *c, bool *in_place)
     case WHIM_OP_broadcast:
         input_fill(s->of, c, (int32_t)c->root, s->wanted);
         return c->n_col;
+    case WHIM_OP_moe_exchange:
+        return wanted_results(s, c);
     case WHIM_OP_barrier:
         return 0;
     default:
@@ -183,6 +216,17 @@ static whim_err queue(rank_side *s, const rank_call *c, int64_t *take)
         return whim_op_all_to_all_v(
             s->stream,
             &(whim_all_to_all_v_args){s->x, c->send[rank], take, s->y, n, rank, "exchange"});
+    case WHIM_OP_moe_exchange: /* ids lie in y */
+        return whim_op_moe_exchange(s->stream, &(whim_moe_exchange_args){.x = s->x,
+                                                                         .ids = s->y,
+                                                                         .firsts = c->firsts,
+                                                                         .n_row = c->n_row,
+                                                                         .n_col = c->n_col / K_TOP,
+                                                                         .k_top = K_TOP,
+                                                                         .n_rank = n,
+                                                                         .rank = rank,
+                                                                         .all = c->all,
+                                                                         .site = "results"});
     case WHIM_OP_broadcast:
         return whim_op_broadcast(
             s->stream, &(whim_broadcast_args){s->x, c->n_col, (int32_t)c->root, "broadcast"});
@@ -213,6 +257,9 @@ static whim_err call_run(rank_side *s, const rank_call *c, bool as_graph, bool i
     int64_t take[MAX_RANKS], bytes = (int64_t)MAX_ELEMS * 4;
     input_fill(s->of, c, s->comm.rank, s->in);
     memset(s->other, 0x5a, (size_t)bytes);
+    if (c->op == WHIM_OP_moe_exchange) {
+        memcpy(s->other, c->ids, sizeof c->ids);
+    }
     WHIM_TRY(whim_stream_copy_in(s->stream, s->x, s->in, bytes));
     WHIM_TRY(whim_stream_copy_in(s->stream, s->y, s->other, bytes));
     WHIM_TRY(run(s, c, take, as_graph));

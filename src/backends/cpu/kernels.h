@@ -180,7 +180,7 @@ typedef enum whim_cpu_moe_step {
     WHIM_CPU_MOE_NARROW,   /* rows in expert order, as the product takes them */
     WHIM_CPU_MOE_PRODUCT,  /* of all experts with their rows */
     WHIM_CPU_MOE_SWIGLU,   /* where gate and up are of different types */
-    WHIM_CPU_MOE_SUM,      /* back to the rows that they came from */
+    WHIM_CPU_MOE_END,      /* back to the rows that they came from */
     WHIM_CPU_MOE_STEPS
 } whim_cpu_moe_step;
 

@@ -59,5 +59,5 @@ whim_err whim_cpu_op_moe_experts(whim_stream *base, const whim_moe_experts_args 
         WHIM_TRY(push(s, WHIM_CPU_MOE_SWIGLU, &args));
     }
     WHIM_TRY(push_product(s, &args, WHIM_MOE_DOWN));
-    return push(s, WHIM_CPU_MOE_SUM, &args);
+    return push(s, WHIM_CPU_MOE_END, &args);
 }

@@ -346,10 +346,11 @@ static whim_err cuda_device_open(int32_t index, const whim_device_cfg *cfg, whim
     const whim_cu_driver *cu;
     whim_cu_image first;
     if (cfg->n_part > 1) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "%d ranks: this backend has a model on one GPU; leave --tp and --cp out, "
-                         "or use --backend cpu",
-                         (int)cfg->n_part);
+        return whim_fail(
+            diag, WHIM_ERR_UNSUPPORTED,
+            "%d ranks: this backend has a model on one GPU; leave --tp, --cp and --ep out, "
+            "or use --backend cpu",
+            (int)cfg->n_part);
     }
     WHIM_TRY(whim_cu_driver_get(&cu, diag)); /* first: without a GPU nobody misses kernels */
     if (!whim_cu_image_next(&images, &first)) {

@@ -284,6 +284,9 @@ whim_err whim_cuda_moe_experts(whim_stream *base, const whim_moe_experts_args *a
 {
     int64_t n_pair = a->n_row * a->k_top, d = a->gate.k, ff = a->down.k;
     void *act, *up, *out, *x = NULL, *rows;
+    if (!whim_cuda_op_accepts(base->device, WHIM_OP_moe_experts, a)) {
+        return WHIM_ERR_UNSUPPORTED;
+    }
     WHIM_TRY(whim_workspace_take(base, n_pair * ff * 4, &act));
     WHIM_TRY(whim_workspace_take(base, n_pair * ff * 4, &up));
     WHIM_TRY(whim_workspace_take(base, n_pair * d * 4, &out));

@@ -8,6 +8,7 @@
 #ifndef WHIM_OPS_ARGS_COMM_ARGS_H
 #define WHIM_OPS_ARGS_COMM_ARGS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* x becomes the sum of all ranks' x, element by element, in FP32 and in the order of ranks. */
@@ -45,6 +46,20 @@ typedef struct whim_all_to_all_v_args {
     int32_t n_rank, rank;
     const char *site;
 } whim_all_to_all_v_args;
+
+/* Results of experts that are dealt to ranks: x[r][j] was made by the rank that has expert
+ * ids[r][j], the others have room for it. Afterwards whoever wants row r has all of its results:
+ * everybody, or rank r % n_rank alone. What nobody made stays as it is. All ranks have the same
+ * ids, so that none has to be told what comes from where. */
+typedef struct whim_moe_exchange_args {
+    float *x;              /* [n_row, k_top, n_col] */
+    const int32_t *ids;    /* [n_row, k_top] */
+    const int32_t *firsts; /* [n_rank + 1] on the host: rank i has experts firsts[i] .. */
+    int64_t n_row, n_col;
+    int32_t k_top, n_rank, rank;
+    bool all; /* everybody wants all rows */
+    const char *site;
+} whim_moe_exchange_args;
 
 /* x of rank `root` becomes everybody's. */
 typedef struct whim_broadcast_args {
@@ -88,6 +103,13 @@ static inline int64_t whim_reduce_scatter_v_bytes(const whim_reduce_scatter_v_ar
 static inline int64_t whim_all_to_all_v_bytes(const whim_all_to_all_v_args *a)
 {
     return whim_ranks_sum(a->send, a->n_rank);
+}
+
+/* As many as experts that are chosen evenly make. */
+static inline int64_t whim_moe_exchange_bytes(const whim_moe_exchange_args *a)
+{
+    int64_t bytes = a->n_row * a->k_top * a->n_col * (int64_t)sizeof *a->x;
+    return a->all ? bytes : bytes / a->n_rank * (a->n_rank - 1);
 }
 
 static inline int64_t whim_broadcast_bytes(const whim_broadcast_args *a)

@@ -44,7 +44,8 @@ static inline int64_t whim_moe_pitch(int64_t n)
 /* y[r] = sum over j of weights[r][j] * expert_id(x[r]), id = ids[r][j], with
  *   expert(x) = (silu(x gate^T) * (x up^T)) down^T
  * Products as linear, silu as swiglu; the sum begins at 0 and goes on by fma, j in order. An id
- * outside 0 .. n_expert - 1 adds nothing.
+ * outside 0 .. n_expert - 1 adds nothing. Without weights nothing is summed: y[r][j] is
+ * expert_id(x[r]), zeros where the id is outside, and moe_sum does the rest.
  * A stack of experts is one packed weight: rows e * pitch .. e * pitch + n - 1 are expert e's, and
  * nobody reads those between them. gate and up have n = down.k rows for an expert, down has
  * gate.k. */
@@ -54,11 +55,24 @@ typedef struct whim_moe_experts_args {
     const float *x;       /* [n_row, d_model] */
     int64_t x_stride;
     const int32_t *ids;   /* [n_row, k_top], dense */
-    const float *weights; /* [n_row, k_top], dense */
-    float *y;             /* [n_row, d_model]; must not overlap x */
+    const float *weights; /* [n_row, k_top], dense; NULL: results stay apart */
+    float *y;             /* [n_row, d_model], or [n_row, k_top, d_model]; must not overlap x */
     int64_t y_stride;
     int64_t n_row, n_expert, k_top;
 } whim_moe_experts_args;
+
+/* y[r] = sum over j of weights[r][j] * x[r][j], as moe_experts sums. An id outside 0 .. n_expert -
+ * 1 adds nothing. */
+typedef struct whim_moe_sum_args {
+    const float *x; /* [n_row, k_top, n_col] */
+    int64_t x_stride;
+    const int32_t *ids;    /* [n_row, k_top] */
+    const float *weights;  /* [n_row, k_top] */
+    int64_t choice_stride; /* of ids and weights */
+    float *y;              /* [n_row, n_col] */
+    int64_t y_stride;
+    int64_t n_row, n_col, n_expert, k_top;
+} whim_moe_sum_args;
 
 /* x[r] += sigmoid(gate[r]) * y[r], sigmoid(g) = 1 / (1 + exp(-g)): a shared expert joins the
  * others. The product is rounded before the sum. */

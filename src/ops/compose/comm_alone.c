@@ -47,6 +47,11 @@ whim_err whim_alone_all_to_all_v(whim_stream *s, const whim_all_to_all_v_args *a
     return a->send[0] == a->take[0] ? copy(s, a->y, a->x, a->send[0]) : WHIM_ERR_INVALID;
 }
 
+whim_err whim_alone_moe_exchange(whim_stream *s, const whim_moe_exchange_args *a)
+{
+    return alone(s, a->n_rank);
+}
+
 whim_err whim_alone_broadcast(whim_stream *s, const whim_broadcast_args *a)
 {
     return alone(s, a->root + 1);

@@ -45,6 +45,21 @@ whim_err whim_ref_all_to_all_v(whim_stream *s, const whim_all_to_all_v_args *a)
     return whim_comm_all_to_all(s->comm, a->x, a->send, a->y, a->take, a->site);
 }
 
+whim_err whim_ref_moe_exchange(whim_stream *s, const whim_moe_exchange_args *a)
+{
+    if (whim_stream_is_alone(s)) {
+        return whim_alone_moe_exchange(s, a);
+    }
+    WHIM_TRY(fits(s, a->n_rank, a->rank));
+    const whim_comm_rows rows = {.x = (char *)a->x,
+                                 .n = a->n_row * a->k_top,
+                                 .row_bytes = a->n_col * (int64_t)sizeof *a->x,
+                                 .keys = a->ids,
+                                 .firsts = a->firsts,
+                                 .wanted_by_each = a->all ? 0 : a->k_top};
+    return whim_comm_exchange(s->comm, &rows, a->site);
+}
+
 whim_err whim_ref_broadcast(whim_stream *s, const whim_broadcast_args *a)
 {
     if (whim_stream_is_alone(s)) {

@@ -104,26 +104,56 @@ static whim_err expert_row(whim_stream *s, const whim_moe_experts_args *a, int64
                                                   .n_row = 1});
 }
 
+static void row_zero(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = 0.0f;
+    }
+}
+
+/* y += weight * x */
+static void row_join(float weight, const float *x, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = whim_fmaf(weight, x[i], y[i]);
+    }
+}
+
 whim_err whim_ref_moe_experts(whim_stream *s, const whim_moe_experts_args *a)
 {
-    int64_t d = a->gate.k, ff = a->down.k;
+    int64_t d = a->gate.k, ff = a->down.k, n_apart = a->weights == NULL ? a->k_top : 1;
     void *space;
     WHIM_TRY(whim_workspace_take(s, whim_law_workspace(WHIM_OP_moe_experts, a), &space));
     float *act = space, *up = act + ff, *out = up + ff;
     for (int64_t r = 0; r < a->n_row; r++) {
         float *y = a->y + r * a->y_stride;
-        for (int64_t i = 0; i < d; i++) {
-            y[i] = 0.0f;
-        }
+        row_zero(y, n_apart * d);
         for (int64_t j = 0; j < a->k_top; j++) {
             int64_t e = a->ids[r * a->k_top + j];
             if (e < 0 || e >= a->n_expert) {
                 continue;
             }
-            WHIM_TRY(expert_row(s, a, e, a->x + r * a->x_stride, act, up, out));
-            float weight = a->weights[r * a->k_top + j];
-            for (int64_t i = 0; i < d; i++) {
-                y[i] = whim_fmaf(weight, out[i], y[i]);
+            float *to = a->weights == NULL ? y + j * d : out;
+            WHIM_TRY(expert_row(s, a, e, a->x + r * a->x_stride, act, up, to));
+            if (a->weights != NULL) {
+                row_join(a->weights[r * a->k_top + j], out, y, d);
+            }
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_ref_moe_sum(whim_stream *s, const whim_moe_sum_args *a)
+{
+    (void)s;
+    for (int64_t r = 0; r < a->n_row; r++) {
+        const int32_t *ids = a->ids + r * a->choice_stride;
+        float *y = a->y + r * a->y_stride;
+        row_zero(y, a->n_col);
+        for (int64_t j = 0; j < a->k_top; j++) {
+            if (ids[j] >= 0 && ids[j] < a->n_expert) {
+                row_join(a->weights[r * a->choice_stride + j],
+                         a->x + r * a->x_stride + j * a->n_col, y, a->n_col);
             }
         }
     }

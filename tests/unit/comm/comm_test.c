@@ -222,6 +222,38 @@ static whim_err exchange_once(rank_ctx *rank, int64_t n)
     return err;
 }
 
+/* Who makes row i: anybody, nobody (below the first, behind the last), or one rank all of them. */
+static int32_t row_key(const rank_ctx *rank, int64_t n, int64_t i)
+{
+    int32_t n_rank = rank->comm.n_rank;
+    return n % 3 == 0 ? (int32_t)(n / 3 % n_rank) : (int32_t)((i * 7 + n) % (n_rank + 2)) - 1;
+}
+
+static whim_err rows_once(rank_ctx *rank, int64_t n)
+{
+    enum { ROWS = 23 };
+    int32_t me = rank->comm.rank, n_rank = rank->comm.n_rank, keys[ROWS], firsts[MAX_RANKS + 1];
+    int64_t bytes = n / 5, each = n / 9 % 4; /* 0: everybody wants all */
+    unsigned char *x = whim_alloc(ROWS * bytes + 1);
+    for (int32_t r = 0; r <= n_rank; r++) {
+        firsts[r] = r;
+    }
+    for (int64_t i = 0; i < ROWS; i++) {
+        keys[i] = row_key(rank, n, i);
+        memset(x + i * bytes, keys[i] == me ? (int)(16 * (me + 1) + i) : 0, (size_t)bytes);
+    }
+    const whim_comm_rows rows = {(char *)x, ROWS, bytes, keys, firsts, each};
+    whim_err err = whim_comm_exchange(&rank->comm, &rows, "rows");
+    for (int64_t i = 0; err == WHIM_ERR_OK && i < ROWS * bytes; i++) {
+        int64_t row = i / bytes, maker = keys[row];
+        bool made = maker >= 0 && maker < n_rank, wants = each == 0 || row / each % n_rank == me;
+        int64_t wish = made && (wants || maker == me) ? (16 * (maker + 1) + row) % 256 : 0;
+        err = x[i] == wish ? err : wrong(rank, "exchange", n);
+    }
+    whim_free(x);
+    return err;
+}
+
 static whim_err broadcast_once(rank_ctx *rank, int64_t n)
 {
     int32_t root = (int32_t)(n % rank->comm.n_rank);
@@ -242,7 +274,7 @@ static whim_err barrier_once(rank_ctx *rank, int64_t n)
 }
 
 static whim_err (*const each[])(rank_ctx *rank, int64_t n) = {
-    reduce_once, gather_once, scatter_once, exchange_once, broadcast_once, barrier_once};
+    reduce_once, gather_once, scatter_once, exchange_once, rows_once, broadcast_once, barrier_once};
 enum { N_KIND = sizeof each / sizeof each[0] };
 
 /* All kinds and sizes in an order that is random and the same for all, each rank with its own

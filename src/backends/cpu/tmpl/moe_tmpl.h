@@ -4,6 +4,14 @@
  * after product_tmpl.h. */
 #include "backends/cpu/moe_plan.h"
 
+/* y += weight * x */
+static void moe_join(float weight, const float *x, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = whim_fmaf(weight, x[i], y[i]);
+    }
+}
+
 /* One of the three products for an expert. */
 static const whim_weight *moe_stack(const whim_moe_experts_args *op, whim_moe_of of)
 {
@@ -102,18 +110,20 @@ static void moe_one_sum(const whim_moe_experts_args *op, const int32_t *valid, i
     int64_t width = items->tiles * WHIM_CPU_TILE, n0 = begin * width;
     int64_t n = op->gate.k - n0 < (end - begin) * width ? op->gate.k - n0 : (end - begin) * width;
     float out[2 * MOE_RUN * WHIM_CPU_TILE], *y = op->y + n0;
-    memset(y, 0, (size_t)n * sizeof *y);
+    bool apart = op->weights == NULL;
+    for (int64_t j = 0; j < (apart ? op->k_top : 1); j++) {
+        memset(y + j * op->gate.k, 0, (size_t)n * sizeof *y);
+    }
     for (int64_t i = 0; i < n_valid; i++) {
         whim_cpu_product_args p = moe_product(op, WHIM_MOE_DOWN, false, op->ids[valid[i]], 1);
         p.w.data = (const char *)p.w.data + begin * items->tiles * items->tile_bytes;
         p.w.n = n;
-        p.y = out;
+        p.y = apart ? y + valid[i] * op->gate.k : out;
         product_items part = product_items_of(&p);
         product_job job = product_job_of(&p, &from[i], worker);
         product_run(&p, &part, &from[i], &job, NULL, 0, end - begin);
-        float weight = op->weights[valid[i]];
-        for (int64_t c = 0; c < n; c++) {
-            y[c] = whim_fmaf(weight, out[c], y[c]);
+        if (!apart) {
+            moe_join(op->weights[valid[i]], out, y, n);
         }
     }
 }
@@ -290,26 +300,30 @@ static void moe_swiglu_kernel(const void *args, const whim_cpu_worker *worker)
     }
 }
 
-static void moe_sum_kernel(const void *args, const whim_cpu_worker *worker)
+/* A row's results: added up, or each for itself. */
+static void moe_end_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_cpu_moe_args *m = args;
     const whim_moe_experts_args *op = &m->op;
     whim_moe_regions space = whim_moe_regions_of(m);
     enum { PIECE = 512 };
+    bool apart = op->weights == NULL;
     int64_t d = op->gate.k, pieces = (d + PIECE - 1) / PIECE, begin, end;
     whim_cpu_share(worker, op->n_row * pieces, &begin, &end);
     for (int64_t item = begin; item < end; item++) {
         int64_t r = item / pieces, at = item % pieces * PIECE;
         int64_t n = d - at < PIECE ? d - at : PIECE;
         float *y = op->y + r * op->y_stride + at;
-        memset(y, 0, (size_t)n * sizeof *y);
-        for (int64_t pair = r * op->k_top; pair < (r + 1) * op->k_top; pair++) {
-            if (space.place[pair] < 0) {
-                continue;
+        for (int64_t j = 0; j < op->k_top; j++) {
+            int64_t pair = r * op->k_top + j, place = space.place[pair];
+            const float *out = space.wide + place * d + at;
+            if (apart || j == 0) {
+                memset(y + j * d, 0, (size_t)n * sizeof *y);
             }
-            const float *out = space.wide + space.place[pair] * d + at;
-            for (int64_t i = 0; i < n; i++) {
-                y[i] = whim_fmaf(op->weights[pair], out[i], y[i]);
+            if (place >= 0 && apart) {
+                memcpy(y + j * d, out, (size_t)n * sizeof *y);
+            } else if (place >= 0) {
+                moe_join(op->weights[pair], out, y, n);
             }
         }
     }
@@ -319,4 +333,4 @@ static void moe_sum_kernel(const void *args, const whim_cpu_worker *worker)
     [WHIM_CPU_MOE_ONE_UP] = moe_one_up_kernel, [WHIM_CPU_MOE_ONE_DOWN] = moe_one_down_kernel, \
     [WHIM_CPU_MOE_PLAN] = moe_plan_kernel, [WHIM_CPU_MOE_NARROW] = moe_narrow_kernel,         \
     [WHIM_CPU_MOE_PRODUCT] = moe_product_kernel, [WHIM_CPU_MOE_SWIGLU] = moe_swiglu_kernel,   \
-    [WHIM_CPU_MOE_SUM] = moe_sum_kernel
+    [WHIM_CPU_MOE_END] = moe_end_kernel

@@ -91,6 +91,27 @@ static void moe_topk_kernel(const void *args, const whim_cpu_worker *worker)
     }
 }
 
+static void moe_sum_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_moe_sum_args *a = args;
+    enum { PIECE = 512 };
+    int64_t pieces = (a->n_col + PIECE - 1) / PIECE, begin, end;
+    whim_cpu_share(worker, a->n_row * pieces, &begin, &end);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t r = item / pieces, at = item % pieces * PIECE;
+        int64_t n = a->n_col - at < PIECE ? a->n_col - at : PIECE;
+        const int32_t *ids = a->ids + r * a->choice_stride;
+        float *y = a->y + r * a->y_stride + at;
+        memset(y, 0, (size_t)n * sizeof *y);
+        for (int64_t j = 0; j < a->k_top; j++) {
+            if (ids[j] >= 0 && ids[j] < a->n_expert) {
+                moe_join(a->weights[r * a->choice_stride + j],
+                         a->x + r * a->x_stride + j * a->n_col + at, y, n);
+            }
+        }
+    }
+}
+
 static void gated_add_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_gated_add_args *a = args;
