@@ -65,7 +65,7 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     int64_t n = p->batch->n_row, d = c->d_model;
     p->x = whim_bump_rows(bump, n, d);
     p->mixed = whim_bump_rows(bump, n, d);
-    p->fed = whim_bump_rows(bump, n, d);
+    p->fed = whim_bump_rows(bump, whim_deal_rows(dec->deal, n), d);
     p->normed = whim_bump_rows(bump, n, d);
     int64_t deltas = 0, out_cols = 0, cut = 0;
     for (int32_t l = 0; l < dec->table.n_layer; l++) {
@@ -82,7 +82,7 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     whim_attention_pass_init(&p->attn, &dec->table, n, bump);
     whim_mlp_pass_init(&p->mlp, &dec->table, n, bump);
     if (c->moe.n_expert > 0) {
-        p->moe = whim_moe_space_take(bump, c, n);
+        p->moe = whim_moe_space_take(bump, c, dec->deal, n, batch->cut != NULL);
     }
     if (dec->table.slot_bytes > 0) {
         whim_gated_delta_pass_init(&p->gdn, &c->gdn, dec->gdn_grouped, out_cols, cut, n, bump);
@@ -158,7 +158,7 @@ static whim_err mlp(const pass *p, int32_t l, const float *x, float *y)
     const whim_decoder_layer *layer = &p->dec->layers[l];
     if (p->dec->table.rows[l].mlp == WHIM_MLP_EXPERTS) {
         WHIM_TRY(whim_moe_forward(layer->moe, &p->dec->config.moe, p->s, x, p->batch->n_row,
-                                  &p->moe, y));
+                                  p->all->cut != NULL, &p->moe, y));
     } else {
         WHIM_TRY(whim_mlp_forward(&layer->mlp, &p->mlp, p->s, x, p->batch->n_row, y));
     }

@@ -29,6 +29,7 @@ typedef struct whim_decoder {
     whim_layer_table table; /* this rank's */
     bool gdn_grouped;       /* as whim_layer_traits, and the file has them so */
     whim_head head;
+    const whim_deal *deal;   /* of its layers' experts, or NULL */
     const int64_t *x_cols;   /* for gathering rows of the residual stream, or NULL */
     const whim_head *lent;   /* embedding and head of the model that it drafts for; NULL: its own */
     bool owns_head;          /* with `lent`: but its head is its own */

@@ -52,7 +52,7 @@ static void layer_bind(const whim_decoder *dec, const whim_config *c, bool at_ze
         whim_attention_bind(&layer->attn, row, c, at_zero, l, binder);
     }
     if (row->mlp == WHIM_MLP_EXPERTS) {
-        whim_moe_bind(layer->moe, c, l, binder);
+        whim_moe_bind(layer->moe, c, dec->deal, l, binder);
     } else {
         whim_mlp_bind(&layer->mlp, row, c, l, binder);
     }
@@ -114,6 +114,7 @@ whim_err whim_decoder_bind(const whim_config *config, const whim_layer_traits *t
     }
     dec->config.gdn = dec->table.gdn;
     dec->x_cols = whim_cut_cols(config->d_model, binder);
+    dec->deal = config->moe.n_expert > 0 ? whim_deal_make(config, binder) : NULL;
     if (lent == NULL) {
         whim_head_bind_embed(&dec->head, config, binder);
     }

@@ -44,13 +44,16 @@ static void bind_routed(whim_moe *moe, const whim_config *c, int32_t l, whim_bin
         whim_param bias = {.values = &moe->bias, .n = n};
         whim_bind(binder, &bias, "layers.%d.mlp.e_score_correction_bias", l);
     }
+    const whim_part own = moe->deal != NULL ? whim_deal_own(moe->deal) : (whim_part){0, n};
     for (size_t i = 0; i < sizeof experts / sizeof experts[0]; i++) {
         whim_param stack = param_cut(experts[i], &part, i<2, binder->n_rank> 1);
+        stack.own_experts = moe->deal != NULL ? &own : NULL;
         whim_bind(binder, &stack, "layers.%d.mlp.experts", l);
     }
 }
 
-void whim_moe_bind(whim_moe *moe, const whim_config *c, int32_t l, whim_binder *binder)
+void whim_moe_bind(whim_moe *moe, const whim_config *c, const whim_deal *deal, int32_t l,
+                   whim_binder *binder)
 {
     int64_t d = c->d_model, ff = c->moe.d_shared;
     const struct {
@@ -61,6 +64,7 @@ void whim_moe_bind(whim_moe *moe, const whim_config *c, int32_t l, whim_binder *
         {{&moe->shared_up, .n = ff, .k = d}, "shared_expert.up_proj.weight"},
         {{&moe->shared_down, .n = d, .k = ff}, "shared_expert.down_proj.weight"},
     };
+    moe->deal = deal;
     bind_routed(moe, c, l, binder);
     if (ff == 0) {
         return;
@@ -74,13 +78,17 @@ void whim_moe_bind(whim_moe *moe, const whim_config *c, int32_t l, whim_binder *
     }
 }
 
-whim_moe_space whim_moe_space_take(whim_bump *bump, const whim_config *c, int64_t n_row)
+whim_moe_space whim_moe_space_take(whim_bump *bump, const whim_config *c, const whim_deal *deal,
+                                   int64_t n_row, bool is_cut)
 {
     const whim_moe_config *m = &c->moe;
     whim_moe_space s = {0};
     s.logits = whim_bump_rows(bump, n_row, m->n_expert);
     s.weights = whim_bump_rows(bump, n_row, m->top_k);
     s.ids = whim_bump_take(bump, n_row * m->top_k * (int64_t)sizeof *s.ids);
+    if (deal != NULL) {
+        s.deal = whim_deal_space_take(bump, deal, c, n_row, is_cut);
+    }
     if (m->d_shared > 0) {
         s.shared_gate = whim_bump_rows(bump, n_row, 1);
         s.shared_act = whim_bump_rows(bump, n_row, m->d_shared);
@@ -118,7 +126,8 @@ static whim_err add_shared(const whim_moe *moe, whim_stream *s, const float *x, 
 }
 
 whim_err whim_moe_forward(const whim_moe *moe, const whim_moe_config *config, whim_stream *s,
-                          const float *x, int64_t n_row, const whim_moe_space *space, float *y)
+                          const float *x, int64_t n_row, bool is_cut, const whim_moe_space *space,
+                          float *y)
 {
     int64_t d = moe->router.k;
     WHIM_TRY(whim_product(s, &moe->router, x, n_row, space->logits));
@@ -136,19 +145,19 @@ whim_err whim_moe_forward(const whim_moe *moe, const whim_moe_config *config, wh
                                 .renormalize = config->renormalize,
                                 .scale = config->scale,
                             }));
-    WHIM_TRY(whim_op_moe_experts(s, &(whim_moe_experts_args){
-                                        .gate = moe->gate,
-                                        .up = moe->up,
-                                        .down = moe->down,
-                                        .x = x,
-                                        .x_stride = d,
-                                        .ids = space->ids,
-                                        .weights = space->weights,
-                                        .y = y,
-                                        .y_stride = d,
-                                        .n_row = n_row,
-                                        .n_expert = config->n_expert,
-                                        .k_top = config->top_k,
-                                    }));
+    const whim_moe_experts_args experts = {.gate = moe->gate,
+                                           .up = moe->up,
+                                           .down = moe->down,
+                                           .x = x,
+                                           .x_stride = d,
+                                           .ids = space->ids,
+                                           .weights = space->weights,
+                                           .y = y,
+                                           .y_stride = d,
+                                           .n_row = n_row,
+                                           .n_expert = config->n_expert,
+                                           .k_top = config->top_k};
+    WHIM_TRY(moe->deal != NULL ? whim_dealt_experts(moe->deal, s, &experts, is_cut, &space->deal)
+                               : whim_op_moe_experts(s, &experts));
     return moe->shared_router.n > 0 ? add_shared(moe, s, x, n_row, space, y) : WHIM_ERR_OK;
 }

@@ -20,6 +20,7 @@ typedef struct rank_member {
     bool graphs;
     bool shares;              /* each rank has the whole model, and a part of the rows */
     bool groups;              /* each rank has the whole model, and sequences of its own */
+    bool deals;               /* each rank has whole experts, and a part of the rows if it shares */
     bool once;                /* the logits of one plan, and nothing else */
     bool speaks;              /* a greedy text, too */
     bool rounds;              /* its products make int8 of their rows */
@@ -58,6 +59,9 @@ void ranks_check(const char *model, const rank_bound *bound, const rank_member *
 
 /* All sizes, and two ranks on the guard with graphs; or one that leaves ranks without heads. */
 void ranks_check_sizes(const char *model, rank_member like, bool quick);
+
+/* Ranks that split no sum have the bits of `one`. */
+void ranks_same_test(const char *model, const rank_member *one, rank_member like);
 
 /* Models in which wrong indices and counts show; configurations and weights go to `dir`. */
 void ranks_edges_test(const golden *g, const char *dir, bool quick);

@@ -34,6 +34,7 @@ static whim_engine *open_engine(const rank_member *m, whim_comm *comm, whim_diag
         .n_rank = m->n_rank,
         .n_share = m->shares ? m->n_rank : 0,
         .n_group = m->groups ? m->n_rank : 0,
+        .n_deal = m->deals ? m->n_rank : 0,
         .rank = m->rank,
         .comm = comm,
         .watch = m->watch,

@@ -140,55 +140,6 @@ void ranks_check(const char *model, const rank_bound *bound, const rank_member *
     ranks_free(members, n_rank);
 }
 
-/* Ranks that share the rows of steps, or have sequences of their own: the bits of one. */
-static void check_same(const char *model, const rank_member *one, rank_member like, int32_t n_rank)
-{
-    char name[192];
-    rank_member members[RANKS_MAX] = {0};
-    snprintf(name, sizeof name, "%s/%s-%s%d-%s", model, like.backend, like.shares ? "cp" : "dp",
-             n_rank, like.graphs ? "graphs" : "eager");
-    bool good = ranks_run(members, n_rank, &like);
-    size_t bytes = (size_t)one->n_value * sizeof(float);
-    int32_t n_same = 0;
-    for (int32_t i = 0; i < RANKS_PLANS && good; i++) {
-        n_same += memcmp(members[0].logits[i], one->logits[0], bytes) == 0;
-    }
-    tally_check(good && n_same == RANKS_PLANS, name, "%d of %d plans have the bits of one rank%s",
-                n_same, RANKS_PLANS, like.diag.text);
-    ranks_free(members, n_rank);
-}
-
-/* One model of each kind over 2, 3 and 4 ranks, and on the guard with graphs; the others, which
- * differ in what no rank can tell, over one of these sizes. */
-static void check_same_sizes(const char *model, const rank_member *one, rank_member like)
-{
-    static const char *const kinds[] = {"llama-f32", "qwen3moe-f32", "minimax-f32", "qwen35-moe"};
-    static int32_t n_seen;
-    bool of_kind = false;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        of_kind = of_kind || strcmp(model, kinds[i]) == 0;
-    }
-    like.speaks = false;
-    rank_member guarded = like;
-    guarded.backend = "guard";
-    guarded.isa = NULL;
-    guarded.graphs = true;
-    for (int32_t n = 2; n <= 4; n++) {
-        bool chosen = n == 2 + n_seen % 3;
-        for (int32_t groups = 0; groups <= 1; groups++) {
-            like.groups = guarded.groups = groups == 1;
-            like.shares = guarded.shares = groups == 0;
-            if (of_kind || chosen) {
-                check_same(model, one, like, n);
-            }
-            if (of_kind && chosen) {
-                check_same(model, one, guarded, n);
-            }
-        }
-    }
-    n_seen++;
-}
-
 void ranks_check_sizes(const char *model, rank_member like, bool quick)
 {
     char level[32];
@@ -207,9 +158,7 @@ void ranks_check_sizes(const char *model, rank_member like, bool quick)
         ranks_check(model, &bound, &one, like, RANKS_MAX);
     }
     if (!quick && one.good) {
-        if (like.weight_type == NULL) {
-            check_same_sizes(model, &one, like);
-        }
+        ranks_same_test(model, &one, like);
         like.backend = "guard";
         like.isa = NULL;
         like.graphs = true;

@@ -134,6 +134,39 @@ static whim_err groups_check(const whim_engine *e, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+/* Ranks that have experts have one each at least, and the rest of the model whole so far. */
+static whim_err deal_check(const whim_engine *e, whim_diag *diag)
+{
+    int32_t n_rank = whim_engine_n_rank(e), n_deal = e->cfg.n_deal;
+    int32_t n_expert = e->ckpt.config.moe.n_expert;
+    if (n_deal <= 1) {
+        return WHIM_ERR_OK;
+    }
+    whim_engine_blame(e, "n_deal");
+    if (n_expert == 0) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "its experts cannot be dealt to %d ranks: the %s model has none; ranks "
+                         "cut it, or share its prompts",
+                         n_deal, e->ckpt.config.arch->name);
+    }
+    if (n_deal > n_expert) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "%d ranks cannot have an expert each: the model has %d", n_deal, n_expert);
+    }
+    if (e->cfg.n_group > 1) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "experts cannot be dealt to %d ranks that have requests of their own yet",
+                         n_deal);
+    }
+    if (n_deal != n_rank) {
+        return whim_fail(diag, n_rank % n_deal != 0 ? WHIM_ERR_INVALID : WHIM_ERR_UNSUPPORTED,
+                         "experts were to be dealt to %d of %d ranks; so far all of them have "
+                         "experts, or none",
+                         n_deal, n_rank);
+    }
+    return WHIM_ERR_OK;
+}
+
 /* Which part of the model is bound. */
 whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
 {
@@ -144,9 +177,13 @@ whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
     }
     WHIM_TRY(share_check(e, diag));
     WHIM_TRY(groups_check(e, diag));
-    bool shares = e->cfg.n_share > 1, groups = e->cfg.n_group > 1;
-    e->binder.n_rank = shares || groups ? 1 : n_rank;
-    e->binder.rank = shares || groups ? 0 : e->cfg.rank;
+    WHIM_TRY(deal_check(e, diag));
+    bool shares = e->cfg.n_share > 1, groups = e->cfg.n_group > 1, deals = e->cfg.n_deal > 1;
+    bool whole = shares || groups || deals; /* but for its experts */
+    e->binder.n_rank = whole ? 1 : n_rank;
+    e->binder.rank = whole ? 0 : e->cfg.rank;
+    e->binder.n_deal = deals ? n_rank : 0;
+    e->binder.deal_rank = deals ? e->cfg.rank : 0;
     e->binder.n_share = e->runner_cfg.n_share = shares ? n_rank : 0;
     e->runner_cfg.n_group = groups ? n_rank : 0;
     e->binder.ckpt = &e->ckpt;

@@ -35,6 +35,8 @@ typedef enum rank_use {
     PARTS,  /* of the model */
     SHARED, /* the whole model, and a part of the rows */
     GROUPS, /* the whole model, and sequences of their own */
+    DEALT,  /* whole experts, and all the rest */
+    SHARED_DEALT,
 } rank_use;
 
 static void two_prompts(const golden *g, whim_engine *engine, int32_t last_group)
@@ -60,8 +62,9 @@ static void ranks_follow_the_reference(const char *name, int32_t n_rank, rank_us
         whim_comm_open(&f->comm, &memory, &cfg);
         draft_wish = (whim_engine_cfg){
             .n_rank = n_rank,
-            .n_share = use == SHARED ? n_rank : 0,
+            .n_share = use == SHARED || use == SHARED_DEALT ? n_rank : 0,
             .n_group = use == GROUPS ? n_rank : 0,
+            .n_deal = use == DEALT || use == SHARED_DEALT ? n_rank : 0,
             .rank = r,
             .comm = &f->comm,
             .n_thread = 1,
@@ -115,6 +118,9 @@ static void proposals_are_the_reference_s(void **state)
         {"minimax-f32-eagle3", 4, GROUPS},
         {"qwen3moe-f32-eagle3", 2, GROUPS},
         {"qwen35-moe-mtp", 3, GROUPS},
+        {"qwen35-moe-mtp", 3, DEALT},
+        {"qwen3moe-f32-eagle3", 2, DEALT},
+        {"minimax-f32-eagle3", 3, SHARED_DEALT},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ranks_follow_the_reference(cases[i].name, cases[i].n_rank, cases[i].use, NULL);
@@ -129,6 +135,7 @@ static void graphs_propose_the_same(void **state)
     ranks_follow_the_reference("qwen35-f32-mtp", 2, GROUPS, "guard");
     ranks_follow_the_reference("llama-f32-dflash", 2, GROUPS, "guard");
     ranks_follow_the_reference("minimax-f32-eagle3", 4, GROUPS, "guard");
+    ranks_follow_the_reference("qwen35-moe-mtp", 2, DEALT, "guard");
 }
 
 int main(void)

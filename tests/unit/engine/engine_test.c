@@ -449,6 +449,44 @@ static void who_shares_prompts_has_them_all(void **state)
     }
 }
 
+/* Experts are dealt to all ranks, at least one to each, and take that much less memory. */
+static void experts_are_dealt_to_all_ranks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model;
+        int32_t n_rank, n_deal, n_share;
+        whim_err err;
+        const char *why;
+    } cases[] = {
+        {"shape:qwen3-8b", 2, 2, 0, WHIM_ERR_INVALID, "the qwen3 model has none"},
+        {"shape:qwen3-30b-a3b", 129, 129, 0, WHIM_ERR_INVALID, "the model has 128"},
+        {"shape:qwen3-30b-a3b", 3, 2, 0, WHIM_ERR_INVALID, "dealt to 2 of 3 ranks"},
+        {"shape:qwen3-30b-a3b", 4, 2, 0, WHIM_ERR_UNSUPPORTED, "dealt to 2 of 4 ranks"},
+        {"shape:qwen3-30b-a3b", 128, 128, 0, WHIM_ERR_OK, ""},
+        {"shape:qwen3-30b-a3b", 3, 3, 3, WHIM_ERR_OK, ""},
+        {"shape:qwen3-30b-a3b", 2, 2, 0, WHIM_ERR_OK, ""},
+    };
+    int64_t last = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        whim_diag diag = {{0}};
+        whim_engine *engine = NULL;
+        whim_engine_cfg cfg = shape_cfg(cases[i].model);
+        cfg.n_rank = cases[i].n_rank;
+        cfg.n_deal = cases[i].n_deal;
+        cfg.n_share = cases[i].n_share;
+        cfg.rank = cases[i].n_rank - 1;
+        assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), cases[i].err);
+        assert_non_null(strstr(diag.text, cases[i].why));
+        if (engine != NULL) { /* fewer ranks, more experts */
+            int64_t bytes = whim_engine_binder(engine)->bytes;
+            assert_true(bytes > last);
+            last = bytes;
+        }
+        whim_engine_close(engine);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -464,6 +502,7 @@ int main(void)
         cmocka_unit_test(shapes_over_ranks),
         cmocka_unit_test(a_rank_must_be_one),
         cmocka_unit_test(who_shares_prompts_has_them_all),
+        cmocka_unit_test(experts_are_dealt_to_all_ranks),
         cmocka_unit_test(loading_makes_a_runner),
         cmocka_unit_test(a_lost_rank_ends_the_load),
         cmocka_unit_test(kv_memory_is_taken_at_once_or_as_used),

@@ -30,6 +30,7 @@ typedef struct group {
     int32_t n_rank, n_job;
     bool shares; /* each has the whole model, and a part of the rows */
     bool groups; /* each has the whole model, and requests of its own */
+    bool deals;  /* each has whole experts */
 } group;
 
 static const char *fixture_dirs[MAX_RANK]; /* a folder of its own for a rank's pages, or NULL */
@@ -59,6 +60,7 @@ static inline whim_engine *member_open(const group *g, int32_t rank, int64_t kv_
                            .n_rank = n_member,
                            .n_share = g->shares ? n_member : 0,
                            .n_group = g->groups ? n_member : 0,
+                           .n_deal = g->deals ? n_member : 0,
                            .rank = rank,
                            .comm = comm};
     whim_engine *opened = drive_open(&cfg, &diag);

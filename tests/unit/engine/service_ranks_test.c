@@ -6,6 +6,7 @@
 #include "unit/engine/ranks_fixture.h"
 
 #define LLAMA "tests/data/golden/llama-f32"
+#define MOE "tests/data/golden/"
 #define DRAFT "tests/data/drafts/"
 
 static int32_t plain[N_JOB][MAX_MADE];
@@ -96,7 +97,7 @@ static void a_draft_keeps_the_text(void **state)
     }
 }
 
-/* Ranks that share rows have the answers of one, with proposals by lookup and by drafts. */
+/* Ranks that share rows, or have whole experts, have the answers of one, with proposals by lookup and by drafts. */
 static void those_who_share_rows_answer_as_one(void **state)
 {
     (void)state;
@@ -104,6 +105,11 @@ static void those_who_share_rows_answer_as_one(void **state)
         {"tests/data/golden/qwen35-f32", NULL, "cpu", WHIM_GRAPHS_OFF, 3, N_JOB, true},
         {LLAMA, DRAFT "llama-f32-dflash", "cpu", WHIM_GRAPHS_OFF, 2, 3, true},
         {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "guard", WHIM_GRAPHS_ON, 2, 3, true},
+        {MOE "qwen3moe-f32", NULL, "cpu", WHIM_GRAPHS_OFF, 3, N_JOB, .deals = true},
+        {MOE "minimax-f32", NULL, "guard", WHIM_GRAPHS_ON, 2, 3, .deals = true},
+        {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "guard", WHIM_GRAPHS_ON, 2, 3, .deals = true},
+        {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "cpu", WHIM_GRAPHS_OFF, 3, 3, .shares = true,
+         .deals = true},
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         group one = {groups[i].model, NULL, "cpu", WHIM_GRAPHS_OFF, 1, 0, false};

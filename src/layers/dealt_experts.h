@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Experts of which each rank has some, whole. A rank makes the results of its own experts for all
+ * rows; they go, as they are, to where their row is summed up, in the order of its choice: so no
+ * sum is split, and bits are those of one rank.
+ * Of a pass whose rows all ranks have (attention is everywhere), few rows are summed by every rank:
+ * one message. More are dealt, row r to rank r % n_rank, and the sums gathered: two messages with
+ * fewer bytes. Of a pass that is cut (layers/batch.h) rows are gathered first, and each rank sums
+ * its own.
+ * Threads: as the stream. */
+#ifndef WHIM_LAYERS_DEALT_EXPERTS_H
+#define WHIM_LAYERS_DEALT_EXPERTS_H
+
+#include "device/device.h"
+#include "layers/batch.h"
+#include "ops/args/moe_args.h"
+#include "weights/bind.h"
+#include "weights/config.h"
+
+/* The most rows that every rank sums for itself: beyond, bytes cost more than a second message. */
+enum { WHIM_DEAL_FEW_ROWS = 4 };
+
+typedef struct whim_deal {
+    int32_t n_rank, rank;
+    const int32_t *firsts;             /* [n_rank + 1]: rank r has experts firsts[r] .. */
+    const int64_t *row_cols, *id_cols; /* [n_rank]: for gathering rows, and their choices */
+} whim_deal;
+
+/* Buffers of a pass, reused by every layer. */
+typedef struct whim_deal_space {
+    int32_t *own_ids; /* [n_all, top_k] as numbers of this rank's experts */
+    float *results;   /* [n_all, top_k, d_model] */
+    float *sums;      /* [n_own, d_model] of the rows that are this rank's to sum */
+    float *rows;      /* [n_all, d_model], of a pass that is cut */
+    int32_t *ids;     /* [n_all, top_k], of a pass that is cut */
+} whim_deal_space;
+
+/* As the binder says; NULL: all experts are here. */
+const whim_deal *whim_deal_make(const whim_config *config, whim_binder *binder);
+
+/* The experts that are this rank's. */
+whim_part whim_deal_own(const whim_deal *deal);
+
+/* Rows that the result of n_row rows has room for: as many for each rank. */
+int64_t whim_deal_rows(const whim_deal *deal, int64_t n_row);
+
+whim_deal_space whim_deal_space_take(whim_bump *bump, const whim_deal *deal,
+                                     const whim_config *config, int64_t n_row, bool is_cut);
+
+/* y = the sums of `experts`, whose stacks are this rank's and whose rows, choices and y are dense;
+ * y has whim_deal_rows. is_cut: rows are this rank's own, of as many on each. */
+WHIM_MUST_CHECK whim_err whim_dealt_experts(const whim_deal *deal, whim_stream *s,
+                                            const whim_moe_experts_args *experts, bool is_cut,
+                                            const whim_deal_space *space);
+
+#endif

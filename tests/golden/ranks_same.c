@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that split no sum: those that share the rows of steps, that have sequences of their own, and
+ * that have whole experts each. They have the bits of one rank. */
+#include "golden/ranks.h"
+#include "support/tally.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void check_same(const char *model, const rank_member *one, rank_member like, int32_t n_rank)
+{
+    char name[192];
+    rank_member members[RANKS_MAX] = {0};
+    snprintf(name, sizeof name, "%s/%s-%s-%s%s%d-%s", model, like.backend,
+             like.isa != NULL ? like.isa : "best",
+             like.shares   ? "cp"
+             : like.groups ? "dp"
+                           : "",
+             like.deals ? "ep" : "", n_rank, like.graphs ? "graphs" : "eager");
+    bool good = ranks_run(members, n_rank, &like);
+    size_t bytes = (size_t)one->n_value * sizeof(float);
+    int32_t n_same = 0;
+    for (int32_t i = 0; i < RANKS_PLANS && good; i++) {
+        n_same += memcmp(members[0].logits[i], one->logits[0], bytes) == 0;
+    }
+    tally_check(good && n_same == RANKS_PLANS, name, "%d of %d plans have the bits of one rank%s",
+                n_same, RANKS_PLANS, like.diag.text);
+    ranks_free(members, n_rank);
+}
+
+static void check_on_guard(const char *model, const rank_member *one, rank_member like,
+                           int32_t n_rank)
+{
+    like.backend = "guard";
+    like.isa = NULL;
+    like.graphs = true;
+    check_same(model, one, like, n_rank);
+}
+
+static bool is_any(const char *model, const char *const *list, size_t n)
+{
+    bool found = false;
+    for (size_t i = 0; i < n; i++) {
+        found = found || strcmp(model, list[i]) == 0;
+    }
+    return found;
+}
+
+/* One model of each kind over 2, 3 and 4 ranks, and on the guard with graphs; the others, which
+ * differ in what no rank can tell, over one of these sizes. */
+static void check_whole(const char *model, const rank_member *one, rank_member like)
+{
+    static const char *const kinds[] = {"llama-f32", "qwen3moe-f32", "minimax-f32", "qwen35-moe"};
+    static int32_t n_seen;
+    bool of_kind = is_any(model, kinds, sizeof kinds / sizeof kinds[0]);
+    for (int32_t n = 2; n <= 4; n++) {
+        bool chosen = n == 2 + n_seen % 3;
+        for (int32_t groups = 0; groups <= 1; groups++) {
+            like.groups = groups == 1;
+            like.shares = groups == 0;
+            if (of_kind || chosen) {
+                check_same(model, one, like, n);
+            }
+            if (of_kind && chosen) {
+                check_on_guard(model, one, like, n);
+            }
+        }
+    }
+    n_seen++;
+}
+
+/* Models with experts, over 2 and 3 ranks, alone and with prompts that they share; families also on
+ * the guard with graphs. */
+static void check_dealt(const char *model, const rank_member *one, rank_member like)
+{
+    static const char *const kinds[] = {"qwen3moe-f32", "minimax-f32", "qwen35-moe"};
+    bool of_kind = is_any(model, kinds, sizeof kinds / sizeof kinds[0]);
+    like.deals = true;
+    for (int32_t n = 2; n <= 3; n++) {
+        like.shares = false;
+        check_same(model, one, like, n);
+        if (of_kind) {
+            check_on_guard(model, one, like, n);
+        }
+        like.shares = true;
+        check_same(model, one, like, n);
+    }
+    if (of_kind) {
+        check_on_guard(model, one, like, 2);
+    }
+}
+
+/* Dealt experts on the level that this machine has, where rows may be rounded otherwise. */
+static void check_dealt_on_best(const char *model, rank_member like)
+{
+    rank_member one = {0};
+    like.isa = NULL;
+    if (ranks_run(&one, 1, &like)) {
+        like.deals = true;
+        check_same(model, &one, like, 2);
+    } else {
+        tally_check(false, model, "%s", like.diag.text);
+    }
+    ranks_free(&one, 1);
+}
+
+void ranks_same_test(const char *model, const rank_member *one, rank_member like)
+{
+    static const char *const with_experts[] = {"moe", "minimax", "dummy-qwen3_5", "next"};
+    like.speaks = false;
+    if (like.weight_type == NULL) {
+        check_whole(model, one, like);
+    }
+    for (size_t i = 0; i < sizeof with_experts / sizeof with_experts[0]; i++) {
+        if (strstr(model, with_experts[i]) != NULL) {
+            check_dealt(model, one, like);
+            check_dealt_on_best(model, like);
+        }
+    }
+}
