@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inspect --tp N, or --cp N: what each of N ranks would have of a model, and what they tell each
- * other. */
+/* inspect --tp N, --cp N or --ep N: what each of N ranks would have of a model, and what they tell
+ * each other. */
 #include "inspect_ranks.h"
 
 #include "base/alloc.h"
@@ -13,7 +13,7 @@
 
 /* Counts of one rank; of heads and widths those of the first layer that has them. */
 typedef struct share {
-    int32_t n_head, n_kv, n_key, d_ff;
+    int32_t n_head, n_kv, n_key, d_ff, n_expert;
     int64_t weights, kv, total, token_comm, most_comm;
     double prompt_comm; /* for each token of a prompt that they share; 0: they do not */
 } share;
@@ -51,22 +51,25 @@ static int32_t first(int32_t known, int32_t value)
     return known > 0 ? known : value;
 }
 
-/* Rows of an expert's first matrix. */
-static int32_t expert_width(const whim_engine *engine)
+/* The first stack of experts, or NULL. */
+static const whim_param *first_stack(const whim_engine *engine)
 {
     const whim_binder *binder = whim_engine_binder(engine);
     int64_t i = 0;
     while (i < binder->n_param && binder->params[i].n_expert == 0) {
         i++;
     }
-    return i < binder->n_param ? (int32_t)binder->params[i].n_here : 0;
+    return i < binder->n_param ? &binder->params[i] : NULL;
 }
 
 static share share_of(const whim_engine *engine)
 {
     const whim_layer_table *table = whim_engine_layers(engine);
     const whim_memory_plan *plan = whim_engine_plan(engine);
+    const whim_param *stack = first_stack(engine);
+    int32_t expert_width = stack != NULL ? (int32_t)stack->n_here : 0;
     share s = {.n_key = table->gdn.n_key,
+               .n_expert = stack != NULL ? (int32_t)whim_param_experts(stack) : 0,
                .weights = whim_engine_binder(engine)->bytes,
                .kv = whim_engine_runner_plan(engine)->kv_bytes,
                .total = plan->total,
@@ -78,7 +81,7 @@ static share share_of(const whim_engine *engine)
         const whim_layer_row *row = &table->rows[l];
         s.n_head = first(s.n_head, row->n_head);
         s.n_kv = first(s.n_kv, row->n_kv);
-        s.d_ff = first(s.d_ff, row->mlp == WHIM_MLP_SWIGLU ? row->d_ff : expert_width(engine));
+        s.d_ff = first(s.d_ff, row->mlp == WHIM_MLP_SWIGLU ? row->d_ff : expert_width);
     }
     return s;
 }
@@ -108,17 +111,18 @@ static void append_text(whim_str *out, const share *shares, int32_t n_rank)
 {
     int64_t sum = 0;
     char text[3][32];
-    whim_str_printf(out,
-                    "\nserve over %d ranks\n  rank  heads     KV    key     MLP      weights  "
-                    "   KV pages          all\n",
-                    n_rank);
+    whim_str_printf(
+        out,
+        "\nserve over %d ranks\n  rank  heads     KV    key     MLP  experts      weights  "
+        "   KV pages          all\n",
+        n_rank);
     for (int32_t r = 0; r < n_rank; r++) {
         const share *s = &shares[r];
         whim_format_bytes(text[0], sizeof text[0], s->weights);
         whim_format_bytes(text[1], sizeof text[1], s->kv);
         whim_format_bytes(text[2], sizeof text[2], s->total);
-        whim_str_printf(out, "%6d %6d %6d %6d %7d %12s %12s %12s\n", r, s->n_head, s->n_kv,
-                        s->n_key, s->d_ff, text[0], text[1], text[2]);
+        whim_str_printf(out, "%6d %6d %6d %6d %7d %8d %12s %12s %12s\n", r, s->n_head, s->n_kv,
+                        s->n_key, s->d_ff, s->n_expert, text[0], text[1], text[2]);
         sum += s->total;
     }
     whim_format_bytes(text[0], sizeof text[0], sum);
@@ -149,9 +153,10 @@ static void append_json(whim_str *out, const share *shares, int32_t n_rank)
         const share *s = &shares[r];
         whim_str_printf(out,
                         "%s{\"rank\":%d,\"n_head\":%d,\"n_kv\":%d,\"n_key\":%d,\"d_ff\":%d,"
+                        "\"n_expert\":%d,"
                         "\"weights\":%lld,\"kv\":%lld,\"total\":%lld,\"token_comm\":%lld,"
                         "\"prompt_comm\":%.0f,\"most_comm\":%lld}",
-                        r == 0 ? "" : ",", r, s->n_head, s->n_kv, s->n_key, s->d_ff,
+                        r == 0 ? "" : ",", r, s->n_head, s->n_kv, s->n_key, s->d_ff, s->n_expert,
                         (long long)s->weights, (long long)s->kv, (long long)s->total,
                         (long long)s->token_comm, s->prompt_comm, (long long)s->most_comm);
     }

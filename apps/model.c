@@ -35,7 +35,7 @@ whimbrel_model_options model_options(const whim_options *o, const char *path)
 
 int32_t ranks_asked(const whim_options *o)
 {
-    return (int32_t)(o->tp > 0 ? o->tp : o->cp);
+    return (int32_t)(o->tp > 0 ? o->tp : o->cp > o->ep ? o->cp : o->ep);
 }
 
 whim_library_extra model_extra(const whim_options *o)
@@ -46,6 +46,7 @@ whim_library_extra model_extra(const whim_options *o)
                                 .no_checkpoints = true,
                                 .n_rank = ranks_asked(o),
                                 .n_share = (int32_t)o->cp,
+                                .n_deal = (int32_t)o->ep,
                                 .may_crowd = o->oversubscribe};
 }
 
@@ -54,6 +55,7 @@ const char *ranks_wished(const whim_options *o)
     const whim_os_topology *t = whim_os_topology_get();
     return o->tp > 0                             ? "--tp says so"
            : o->cp > 0                           ? "--cp says so"
+           : o->ep > 0                           ? "--ep says so"
            : t->n_node == 1                      ? "all memory is one node"
            : o->threads > 0                      ? "--threads counts those of one process"
            : whim_os_topology_even_nodes(t) == 1 ? "the CPUs of its nodes are not as many"
@@ -101,6 +103,7 @@ static const char *option_of(const char *field)
         {"kv_bytes", "--kv-mem"},
         {"kv_mem", "--kv-mem"}, /* as the engine calls it */
         {"n_share", "--cp"},
+        {"n_deal", "--ep"},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i][0], field) == 0) {

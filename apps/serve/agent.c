@@ -55,6 +55,7 @@ static bool agent_engine(const whim_options *o, const char *path, char draft[MOD
     cfg->engine = whim_library_engine_cfg(&options, &extra);
     cfg->engine.n_rank = ranks_asked(o);
     cfg->engine.n_share = (int32_t)o->cp;
+    cfg->engine.n_deal = (int32_t)o->ep;
     return true;
 }
 

@@ -168,7 +168,7 @@ static bool is_sound(const node_list *nodes, const whim_options *o)
                  c->n_node);
     } else if (ranks_asked(o) < c->n_node) {
         complain(EXIT_USAGE,
-                 "%d ranks (--tp, --cp) over --nodes %d: each of them has a rank at least",
+                 "%d ranks (--tp, --cp, --ep) over --nodes %d: each of them has a rank at least",
                  ranks_asked(o) > 0 ? ranks_asked(o) : 1, c->n_node);
     } else if (nodes->host[0] == '\0') {
         complain(EXIT_USAGE,

@@ -73,7 +73,7 @@ typedef struct whim_engine_cfg {
     int32_t n_share; /* so many of them have the model alike and share prompts; 0 or 1: none do */
     /* So many of them have the model alike and requests of their own; 0 or 1: all have the same. */
     int32_t n_group;
-    int32_t n_deal;  /* so many of them have whole experts each, and the rest alike; 0 or 1: none */
+    int32_t n_deal; /* so many of them have whole experts each, and the rest alike; 0 or 1: none */
     int32_t host_first, n_host; /* which of them share this host's CPUs and memory; n 0: all */
     struct whim_comm *comm;
     const struct whim_engine_sizes *sizes; /* what rank 0 has chosen; NULL: choose */

@@ -41,6 +41,24 @@ expect "--cp with small steps" 1 err "steps of 8 tokens or more, and none has mo
 run_it inspect shape:qwen3-8b --cp 2
 expect "inspect --cp" 0 out "serve over 2 ranks" out "for each token: 0 B, of a prompt: 304.00 KiB; the largest message: "
 
+# Ranks that have whole experts, and share prompts as well.
+for name in qwen3moe-f32 minimax-f32 qwen35-moe; do
+    ask $name 1
+    one=$out
+    run_it run "$data/$name" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --ep 3
+    expect "$name, whose experts 3 processes have" 0 out "$one"
+done
+run_it run "$data/qwen35-moe" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --ep 2 --cp 2
+expect "experts and prompts" 0 out "$one"
+run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --ep 2
+expect "--ep without experts" 1 err "--ep: its experts cannot be dealt to 2 ranks: the llama model has none"
+run_it run "$data/qwen35-moe" --ids "$ids" --threads 1 --oversubscribe --ep 100
+expect "--ep above the experts" 1 err "--ep: 100 ranks cannot have an expert each: the model has "
+run_it run "$data/qwen35-moe" --ids "$ids" --threads 1 --oversubscribe --ep 2 --tp 4
+expect "--ep and --tp" 1 err "--ep: experts were to be dealt to 2 of 4 ranks"
+run_it inspect shape:qwen3-30b-a3b --ep 3
+expect "inspect --ep" 0 out "serve over 3 ranks" out "experts" out "for each token: "
+
 for n in 0 -1 1025 x; do
     run_it run "$data/llama-f32" --ids "$ids" --tp $n
     expect "--tp $n" 2 err "--tp" err "$n"
@@ -76,7 +94,7 @@ expect "--nodes without --join" 2 err "--join HOST:PORT"
 run_it serve "$model" "${nodes[@]}" --nodes 2 --join somewhere
 expect "--join without a port" 2 err "--join takes HOST:PORT, not \"somewhere\""
 run_it serve "$model" "${nodes[@]}" --nodes 3 --join 127.0.0.1:1
-expect "more nodes than ranks" 2 err "2 ranks (--tp, --cp) over --nodes 3"
+expect "more nodes than ranks" 2 err "2 ranks (--tp, --cp, --ep) over --nodes 3"
 run_it serve "$model" "${nodes[@]}" --nnodes 2 --node-rank 2 --dist-init-addr "[::1]:1"
 expect "a node that is not there" 2 err "--node-rank 2 of --nodes 2"
 run_it serve "$model" "${nodes[@]}" --node-rank 1
