@@ -42,7 +42,7 @@ typedef struct summary {
     int64_t file_bytes;
     type_sum by_type[WHIM_DTYPE_COUNT];
     const whim_ckpt_file **files; /* the checkpoint's, by name */
-    whim_str ranks;               /* of --tp, --cp or --ep, as they are printed */
+    whim_str ranks;               /* of --tp, --cp, --dp or --ep, as they are printed */
     whim_diag text; /* why run and serve cannot read or write its text; empty: they can */
 } summary;
 
@@ -395,13 +395,14 @@ static bool plan_for(planned *p, whim_engine_cfg cfg)
     return p->engine != NULL;
 }
 
-/* What the ranks of --tp, --cp and --ep would have; nothing without them. */
+/* What the ranks of --tp, --cp, --dp and --ep would have; nothing without them. */
 static bool ranks_plan(summary *s, whim_engine_cfg cfg)
 {
     int32_t n_rank = ranks_asked(s->options);
     shape_is_dummy(&cfg);
     cfg.n_share = (int32_t)s->options->cp;
     cfg.n_deal = (int32_t)s->options->ep;
+    cfg.n_group = (int32_t)s->options->dp;
     return n_rank <= 1 || append_ranks(&s->ranks, cfg, n_rank, s->options->json);
 }
 

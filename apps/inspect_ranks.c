@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inspect --tp N, --cp N or --ep N: what each of N ranks would have of a model, and what they tell
- * each other. */
+/* inspect --tp N, --cp N, --dp N or --ep N: what each of N ranks would have of a model, and what
+ * they tell each other. */
 #include "inspect_ranks.h"
 
 #include "base/alloc.h"

@@ -35,7 +35,12 @@ whimbrel_model_options model_options(const whim_options *o, const char *path)
 
 int32_t ranks_asked(const whim_options *o)
 {
-    return (int32_t)(o->tp > 0 ? o->tp : o->cp > o->ep ? o->cp : o->ep);
+    const int64_t asked[] = {o->cp, o->dp, o->ep};
+    int64_t most = 0;
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        most = asked[i] > most ? asked[i] : most;
+    }
+    return (int32_t)(o->tp > 0 ? o->tp : most);
 }
 
 whim_library_extra model_extra(const whim_options *o)
@@ -47,6 +52,7 @@ whim_library_extra model_extra(const whim_options *o)
                                 .n_rank = ranks_asked(o),
                                 .n_share = (int32_t)o->cp,
                                 .n_deal = (int32_t)o->ep,
+                                .n_group = (int32_t)o->dp,
                                 .may_crowd = o->oversubscribe};
 }
 
@@ -55,6 +61,7 @@ const char *ranks_wished(const whim_options *o)
     const whim_os_topology *t = whim_os_topology_get();
     return o->tp > 0                             ? "--tp says so"
            : o->cp > 0                           ? "--cp says so"
+           : o->dp > 0                           ? "--dp says so"
            : o->ep > 0                           ? "--ep says so"
            : t->n_node == 1                      ? "all memory is one node"
            : o->threads > 0                      ? "--threads counts those of one process"
@@ -104,6 +111,7 @@ static const char *option_of(const char *field)
         {"kv_mem", "--kv-mem"}, /* as the engine calls it */
         {"n_share", "--cp"},
         {"n_deal", "--ep"},
+        {"n_group", "--dp"},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i][0], field) == 0) {

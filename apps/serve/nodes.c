@@ -167,9 +167,10 @@ static bool is_sound(const node_list *nodes, const whim_options *o)
         complain(EXIT_USAGE, "--node-rank %d of --nodes %d: they are counted from 0", c->node,
                  c->n_node);
     } else if (ranks_asked(o) < c->n_node) {
-        complain(EXIT_USAGE,
-                 "%d ranks (--tp, --cp, --ep) over --nodes %d: each of them has a rank at least",
-                 ranks_asked(o) > 0 ? ranks_asked(o) : 1, c->n_node);
+        complain(
+            EXIT_USAGE,
+            "%d ranks (--tp, --cp, --dp, --ep) over --nodes %d: each of them has a rank at least",
+            ranks_asked(o) > 0 ? ranks_asked(o) : 1, c->n_node);
     } else if (nodes->host[0] == '\0') {
         complain(EXIT_USAGE,
                  "--nodes %d: --join HOST:PORT must say where node 0 waits for the "

@@ -23,6 +23,7 @@ typedef struct whim_library_extra {
     int32_t n_rank;    /* processes that have the model together; 0 or 1: this one alone */
     int32_t n_share;   /* so many of them have it alike and share prompts; 0 or 1: none do */
     int32_t n_deal;    /* so many of them have whole experts each; 0 or 1: none do */
+    int32_t n_group;   /* so many of them have it alike and requests of their own; 0 or 1: none */
     int32_t wish_rank; /* without n_rank: so many, where nothing is lost by it */
     bool may_crowd;    /* also where they outnumber the CPUs */
     const struct whim_nodes_cfg

@@ -294,6 +294,7 @@ static whim_err engine_prepare(whimbrel_model *m, const whim_library_extra *extr
     whim_engine_cfg cfg = whim_library_engine_cfg(&m->options, extra);
     cfg.wrong = field;
     cfg.n_share = extra != NULL ? extra->n_share : 0;
+    cfg.n_group = extra != NULL ? extra->n_group : 0;
     cfg.n_deal = extra != NULL ? extra->n_deal : 0;
     whim_err err;
     if (extra != NULL && extra->n_rank > 1) {

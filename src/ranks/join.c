@@ -23,6 +23,7 @@ whim_err whim_join_facts_of(const whim_engine *engine, const whim_engine_cfg *cf
         .n_node = n_node,
         .n_rank = cfg->n_rank,
         .n_share = cfg->n_share > 1 ? cfg->n_share : 0, /* --cp 1 is none */
+        .n_group = cfg->n_group > 1 ? cfg->n_group : 0,
         .n_deal = cfg->n_deal > 1 ? cfg->n_deal : 0,
         .n_layer = config->n_layer,
         .d_model = config->d_model,

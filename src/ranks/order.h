@@ -21,7 +21,7 @@ typedef struct whim_follower_order {
     uint32_t magic;
     uint32_t bytes; /* of this message */
     char version[WHIM_ORDER_WORD];
-    int32_t rank, n_rank, n_share, n_deal;
+    int32_t rank, n_rank, n_share, n_deal, n_group;
     int32_t host_first, n_host; /* the ranks of its host */
     int32_t n_thread;
     bool crowded;     /* ranks outnumber CPUs */

@@ -41,6 +41,21 @@ expect "--cp with small steps" 1 err "steps of 8 tokens or more, and none has mo
 run_it inspect shape:qwen3-8b --cp 2
 expect "inspect --cp" 0 out "serve over 2 ranks" out "for each token: 0 B, of a prompt: 304.00 KiB; the largest message: "
 
+# Ranks with requests of their own: what is refused before anything loads.
+serve_it() { run_it serve "$data/qwen3moe-f32" --port 0 --threads 1 --oversubscribe "$@"; }
+serve_it --tp 4 --dp 3
+expect "--dp that does not divide --tp" 1 err "--dp: 4 ranks cannot be 3 groups with requests of their own"
+serve_it --tp 4 --dp 2
+expect "--tp above --dp" 1 err "--dp: 4 ranks would be 2 groups" err "each group is one rank with the whole model"
+serve_it --cp 2 --dp 2
+expect "--cp and --dp" 1 err "--dp: 2 ranks would be 2 groups"
+serve_it --ep 2 --dp 2
+expect "--ep and --dp" 1 err "--ep: experts cannot be dealt to 2 ranks that have requests of their own yet"
+serve_it --dp 2 --kv-dir "$TEST_TMP/pages"
+expect "--dp and --kv-dir" 1 err "leave out --kv-dir, or --dp"
+run_it inspect shape:qwen3-8b --dp 2
+expect "inspect --dp" 0 out "serve over 2 ranks" out "for each token: 16 B; the largest message: "
+
 # Ranks that have whole experts, and share prompts as well.
 for name in qwen3moe-f32 minimax-f32 qwen35-moe; do
     ask $name 1
@@ -94,7 +109,7 @@ expect "--nodes without --join" 2 err "--join HOST:PORT"
 run_it serve "$model" "${nodes[@]}" --nodes 2 --join somewhere
 expect "--join without a port" 2 err "--join takes HOST:PORT, not \"somewhere\""
 run_it serve "$model" "${nodes[@]}" --nodes 3 --join 127.0.0.1:1
-expect "more nodes than ranks" 2 err "2 ranks (--tp, --cp, --ep) over --nodes 3"
+expect "more nodes than ranks" 2 err "2 ranks (--tp, --cp, --dp, --ep) over --nodes 3"
 run_it serve "$model" "${nodes[@]}" --nnodes 2 --node-rank 2 --dist-init-addr "[::1]:1"
 expect "a node that is not there" 2 err "--node-rank 2 of --nodes 2"
 run_it serve "$model" "${nodes[@]}" --node-rank 1

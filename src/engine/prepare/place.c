@@ -126,10 +126,12 @@ static whim_err groups_check(const whim_engine *e, whim_diag *diag)
                          n_rank, n_group);
     }
     if (e->cfg.kv_dir != NULL || e->cfg.record_steps != NULL) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "%s of groups with requests of their own cannot be kept in files yet: "
-                         "leave either out",
-                         e->cfg.kv_dir != NULL ? "pages" : "steps");
+        return whim_fail(
+            diag, WHIM_ERR_UNSUPPORTED,
+            "--dp has %s of its own for each group, which files cannot hold yet: leave "
+            "out %s, or --dp",
+            e->cfg.kv_dir != NULL ? "pages" : "steps",
+            e->cfg.kv_dir != NULL ? "--kv-dir" : "--record-steps");
     }
     return WHIM_ERR_OK;
 }

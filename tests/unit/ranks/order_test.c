@@ -26,6 +26,7 @@ static whim_engine_cfg leader(void)
         .embeds = true,
         .n_rank = 4,
         .n_share = 4,
+        .n_group = 2,
         .n_deal = 3,
     };
 }
@@ -49,8 +50,8 @@ static void all_of_it_arrives(void **state)
     assert_string_equal(got.kv_dir, cfg.kv_dir);
     assert_null(got.backend);
     assert_memory_equal(got.sizes, &sizes, sizeof sizes);
-    assert_true(got.rank == 2 && got.n_rank == 4 && got.n_share == 4 && got.n_deal == 3 &&
-                got.n_thread == 3);
+    assert_true(got.rank == 2 && got.n_rank == 4 && got.n_share == 4 && got.n_group == 2 &&
+                got.n_deal == 3 && got.n_thread == 3);
     assert_true(got.max_step_tokens == 77 && got.max_outs == 9 && got.max_kept == 5);
     assert_true(got.n_flight == 2 && got.graphs == WHIM_GRAPHS_ON);
     assert_true(got.kv_as_used && got.embeds && got.max_seqs == 8);

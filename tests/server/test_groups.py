@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two processes with requests of their own: answers of many requests at once are those of one process, also when one of
+them is killed meanwhile."""
+import os
+import signal
+import threading
+
+import pytest
+
+from hosts import running
+from serving import Server
+from test_hosts import LONG, model_make
+from test_ranks import children, meters
+
+SAME = ("--oversubscribe", "--threads", "1", "--ctx", "256", "--max-step-tokens", "64", "--max-seqs", "2")
+N = 8
+
+
+@pytest.fixture(scope="module", params=["qwen3moe-f32", "minimax-f32", "qwen35-moe"])
+def model(request, tmp_path_factory):
+    return str(model_make(request.param, tmp_path_factory.mktemp(request.param)))
+
+
+def suite(server, meanwhile=lambda: None):
+    """What it answers to requests that come at the same time."""
+    said = {}
+
+    def ask(i):
+        body = {"prompt": LONG[i:i + 30 + 3 * i], "max_tokens": 40, "temperature": i % 2, "seed": i, "ignore_eos": True,
+                "return_token_ids": True, "logprobs": 1}
+        said[i] = server.post("/v1/completions", body).json()["choices"]
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(N)]
+    for t in threads:
+        t.start()
+    meanwhile()
+    for t in threads:
+        t.join()
+    assert len(said) == N
+    return said
+
+
+@pytest.fixture(scope="module")
+def alone(model):
+    with running(Server("groups_one", model, *SAME)) as server:
+        said = suite(server)
+        assert server.stop() == 0
+    return said
+
+
+@pytest.mark.parametrize("n_rank", [2, 4])
+def test_answers_are_those_of_one(model, alone, n_rank):
+    with running(Server("groups", model, "--dp", str(n_rank), *SAME)) as server:
+        assert suite(server) == alone
+        sites = {dict(labels)["site"] for labels in meters(server)["rank_wait_seconds_total"]}
+        assert any("of groups" in site for site in sites), sites
+        pid = children(server.process.pid)[-1]
+        seen = len(server.log())
+        assert suite(server, lambda: os.kill(pid, signal.SIGKILL)) == alone
+        server.wait_log("event=ranks rejoined_ms=", 60)
+        assert suite(server) == alone
+        assert "event=ranks rejoined_ms=" in server.log()[seen:]
+        assert server.stop() == 0
