@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model of every family over four ranks, two on each of two hosts: bit for bit what four ranks of one host answer; and over
-two that share prompts, or have requests of their own, one on each: what one rank does."""
+two that share prompts, have requests of their own, or some of the experts each, one on each: what one rank does."""
 import contextlib
 import json
 import os
@@ -98,6 +98,21 @@ def test_whole_models_have_the_bits_of_one_rank(hosts, model, option):
         assert suite(two) == alone
         assert hosts.n_byte() - before > 1 << (17 if option == "--cp" else 14), "it went another way"
         assert [len(children(s.process.pid)) for s in (two, agent)] == [1, 2]
+        assert two.stop() == 0 and agent.stop() == 0
+
+
+@pytest.mark.parametrize("name, more", [("qwen3moe-f32", ()), ("minimax-fp8", ()), ("qwen35-moe", ("--cp", "2"))])
+def test_dealt_experts_have_the_bits_of_one_rank(hosts, tmp_path, name, more):
+    path = str(model_make(name, tmp_path))
+    with running(Server("dealt_one", path, *SAME[3:])) as one:
+        alone = suite(one)
+        assert one.stop() == 0
+    dealt = ("--ep", "2", *more, *SAME[2:])
+    with running(Agent(hosts, "dealt_agent", path, *dealt)) as agent, \
+            running(Server("dealt", path, *dealt, *words(0), env=SECRET, before=ON_HOST)) as two:
+        before = hosts.n_byte()
+        assert suite(two) == alone
+        assert hosts.n_byte() - before > 1 << 17, "it went another way"
         assert two.stop() == 0 and agent.stop() == 0
 
 
