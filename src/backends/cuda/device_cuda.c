@@ -348,7 +348,7 @@ static whim_err cuda_device_open(int32_t index, const whim_device_cfg *cfg, whim
     if (cfg->n_part > 1) {
         return whim_fail(
             diag, WHIM_ERR_UNSUPPORTED,
-            "%d ranks: this backend has a model on one GPU; leave --tp, --cp and --ep out, "
+            "%d ranks: this backend has a model on one GPU; leave --tp, --cp, --dp and --ep out, "
             "or use --backend cpu",
             (int)cfg->n_part);
     }
