@@ -96,9 +96,8 @@ static bool service_open(serve *s)
 
 static const char *tools_word(const serve *s)
 {
-    static const char *const forms[] = {"hermes", "xml", "invoke"};
     return s->chat.tmpl == NULL          ? "none"
-           : s->chat.format.native_tools ? forms[s->chat.format.tools]
+           : s->chat.format.native_tools ? s->chat.format.tools->name
                                          : "fallback (hermes)";
 }
 
@@ -215,8 +214,10 @@ void serve_model_log(serve *s)
     }
     log_ranks(s);
     if (serve_lends_tools(s) && s->log.is_json) { /* else the ready block says it */
-        whim_log_info(&s->log, "tools", whim_log_text("form", "hermes"),
-                      whim_log_text("reason", "the template has none of its own"));
+        whim_log_info(&s->log, "tools", whim_log_text("form", s->chat.format.tools->name),
+                      whim_log_text("reason", s->chat.format.prints_tools
+                                                  ? "the template's own form of calls is not known"
+                                                  : "the template prints no tools"));
     }
 }
 

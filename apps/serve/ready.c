@@ -78,8 +78,10 @@ void serve_ready_text(const serve *s, whim_str *out)
                         s->draft_name);
     }
     if (serve_lends_tools(s)) {
-        whim_str_append(out,
-                        "  tools     in the Hermes form, because the model's template has none\n");
+        whim_str_printf(out, "  tools     in the Hermes form, because %s\n",
+                        s->chat.format.prints_tools
+                            ? "that of the model's template is not known here"
+                            : "the model's template prints none");
     }
     whim_str_append(out, "  sampling  ");
     append_params(out, &s->sampling.v, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The grammar of calls: every tool's call in the spelling of the model's template, arguments by the
- * tool's schema. In the forms with tags a parameter that may be a string is free text up to its end
- * tag; others are JSON by their schema. */
+ * tool's schema. Between tags an argument that may be a string is free text up to its end tag;
+ * others are JSON by their schema. */
 #include "base/json.h"
 #include "chat/answer_impl.h"
 #include "chat/tool_parser.h"
@@ -25,24 +25,39 @@ static json_t *object_schema(const json_t *function)
     return schema;
 }
 
-static whim_grammar_node hermes_call(whim_answer *a, const json_t *function, const char *path,
-                                     bool loose)
+/* The name, in quotes where the call is an object. */
+static whim_grammar_node call_name(whim_answer *a, const whim_tool_words *words,
+                                   const json_t *function)
+{
+    const json_t *name = json_object_get(function, "name");
+    const char *text = json_string_value(name);
+    size_t n = json_string_length(name);
+    if (words->form != WHIM_TOOLS_OBJECT) {
+        bool good = n > 0 && n <= WHIM_WORD_MAX && strcspn(text, "\n<>[]{}\"'") == n &&
+                    text[0] != ' ' && text[n - 1] != ' ';
+        return good ? whim_answer_text(a, text)
+                    : whim_gb_fail(a->b, WHIM_ERR_INVALID,
+                                   "a tool is called \"%.80s\": between the tags of this model's "
+                                   "calls a name has no brackets, quotes, line ends and outer "
+                                   "spaces, and at most %d bytes",
+                                   text, WHIM_WORD_MAX);
+    }
+    whim_str quoted = {0};
+    whim_json_write(&quoted, name);
+    whim_grammar_node node =
+        quoted.failed ? whim_gb_no_memory(a->b) : whim_answer_text(a, whim_str_text(&quoted));
+    whim_str_deinit(&quoted);
+    return node;
+}
+
+static whim_grammar_node json_arguments(whim_answer *a, const json_t *function, const char *path,
+                                        bool loose)
 {
     json_t *schema = loose ? NULL : object_schema(function);
-    whim_str name = {0};
-    whim_json_write(&name, json_object_get(function, "name"));
     whim_grammar_node arguments =
         schema == NULL ? whim_grammar_json_object(a->b) : whim_grammar_schema(a->b, schema, path);
-    whim_grammar_node call = whim_gb_seq(a->b, whim_answer_text(a, "<tool_call>\n{\"name\": "),
-                                         whim_answer_text(a, whim_str_text(&name)),
-                                         whim_answer_text(a, ", \"arguments\": "), arguments,
-                                         whim_answer_text(a, "}\n</tool_call>"));
-    if (name.failed) {
-        call = whim_gb_no_memory(a->b);
-    }
-    whim_str_deinit(&name);
     json_decref(schema);
-    return call;
+    return arguments;
 }
 
 /* --- the forms with tags ---------------------------------------------------------------------- */
@@ -93,22 +108,16 @@ static whim_grammar_node listed_parameters(whim_answer *a, const whim_tool_words
     return whim_glist_node(a->b, &all, GN_SEQ);
 }
 
-static whim_grammar_node tag_call(whim_answer *a, const whim_tool_words *words,
-                                  const json_t *function, const char *path, bool loose)
+static whim_grammar_node tag_arguments(whim_answer *a, const whim_tool_words *words,
+                                       const json_t *function, const char *path, bool loose)
 {
-    const char *name = json_string_value(json_object_get(function, "name"));
     const json_t *schema = json_object_get(function, "parameters");
     if (!loose) {
         whim_answer_check_root(a, schema, path);
     }
     loose = loose || (json_object_size(json_object_get(schema, "properties")) == 0 &&
                       !json_is_false(json_object_get(schema, "additionalProperties")));
-    whim_grammar_node parameters =
-        loose ? loose_parameters(a, words) : listed_parameters(a, words, schema, path);
-    return whim_gb_seq(a->b, whim_answer_text(a, words->written.function),
-                       whim_answer_text(a, name),
-                       whim_answer_text(a, words->written.function_close), parameters,
-                       whim_answer_text(a, words->written.function_end));
+    return loose ? loose_parameters(a, words) : listed_parameters(a, words, schema, path);
 }
 
 /* --- all tools -------------------------------------------------------------------------------- */
@@ -116,6 +125,7 @@ static whim_grammar_node tag_call(whim_answer *a, const whim_tool_words *words,
 static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
 {
     const whim_answer_rule *rule = a->rule;
+    const whim_tool_words *words = rule->format.tools;
     glist calls = {0};
     for (size_t i = 0; i < json_array_size(rule->tools); i++) {
         const json_t *function = json_object_get(json_array_get(rule->tools, i), "function");
@@ -127,11 +137,14 @@ static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
         bool loose = strict_only && !json_is_true(json_object_get(function, "strict"));
         snprintf(path, sizeof path, "tools[%zu].%s",
                  rule->tool_at == NULL ? i : (size_t)rule->tool_at[i], rule->tool_schema);
-        whim_glist_add(
-            a->b, &calls,
-            rule->format.tools == WHIM_TOOLS_HERMES
-                ? hermes_call(a, function, path, loose)
-                : tag_call(a, whim_tool_tags(rule->format.tools), function, path, loose));
+        whim_grammar_node arguments = words->form == WHIM_TOOLS_TAGGED
+                                          ? tag_arguments(a, words, function, path, loose)
+                                          : json_arguments(a, function, path, loose);
+        whim_glist_add(a->b, &calls,
+                       whim_gb_seq(a->b, whim_answer_text(a, words->written.function),
+                                   call_name(a, words, function),
+                                   whim_answer_text(a, words->written.function_close), arguments,
+                                   whim_answer_text(a, words->written.function_end)));
     }
     return whim_glist_node(a->b, &calls, GN_ANY_OF);
 }
@@ -139,7 +152,7 @@ static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
 /* A part, then more of it with something in between. */
 static whim_grammar_node row_of(whim_answer *a, whim_grammar_node part, const char *between)
 {
-    if (a->rule->one_call || a->rule->tool_name != NULL) {
+    if (a->rule->one_call || a->rule->format.one_call || a->rule->tool_name != NULL) {
         return part;
     }
     whim_grammar_node next = whim_gb_seq(a->b, whim_answer_text(a, between), part);
@@ -148,16 +161,12 @@ static whim_grammar_node row_of(whim_answer *a, whim_grammar_node part, const ch
 
 whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only)
 {
-    const whim_tool_words *words = whim_tool_tags(a->rule->format.tools);
-    bool tagged = a->rule->format.tools != WHIM_TOOLS_HERMES;
+    const whim_tool_words *words = a->rule->format.tools;
+    bool all = words->written.around_all, tagged = words->form == WHIM_TOOLS_TAGGED;
     a->free_value = tagged ? whim_grammar_until(a->b, words->written.value_end) : -1;
     whim_grammar_node call = one_of_the_tools(a, strict_only);
-    if (!tagged) {
-        return row_of(a, call, "\n");
-    }
-    bool all = words->written.around_all;
-    whim_grammar_node whole =
-        whim_gb_seq(a->b, whim_answer_text(a, words->written.call),
-                    all ? row_of(a, call, "") : call, whim_answer_text(a, words->written.call_end));
-    return all ? whole : row_of(a, whole, "\n");
+    whim_grammar_node whole = whim_gb_seq(a->b, whim_answer_text(a, words->written.call),
+                                          all ? row_of(a, call, words->written.between) : call,
+                                          whim_answer_text(a, words->written.call_end));
+    return all ? whole : row_of(a, whole, words->written.between);
 }

@@ -55,10 +55,18 @@ static whim_grammar_node format_part(whim_answer *a)
 /* Text as the model likes, then calls if it likes. */
 static whim_grammar_node free_part(whim_answer *a)
 {
-    const whim_tool_words *tags = whim_tool_tags(a->rule->format.tools);
-    const char *const marks[] = {tags->open, tags->function};
-    whim_grammar_node said = whim_grammar_text_without(a->b, marks, tags->function == NULL ? 1 : 2);
-    return whim_gb_seq(a->b, said, whim_gb_optional(a->b, whim_answer_calls(a, true)));
+    const whim_tool_words *tags = a->rule->format.tools;
+    const char *const both[] = {tags->open, tags->function};
+    const char *const *marks = tags->open == NULL ? both + 1 : both;
+    int32_t n = (tags->open != NULL) + (tags->function != NULL);
+    if (n ==
+        0) { /* the parser takes what begins as an object, or stands behind the mark, for a call */
+        whim_grammar_node said = whim_gb_seq(a->b, whim_grammar_regex(a->b, "[^{<\\s]", "tools"),
+                                             whim_grammar_text_without(a->b, &tags->prefix, 1));
+        return whim_gb_any_of(a->b, whim_gb_optional(a->b, said), whim_answer_calls(a, true));
+    }
+    return whim_gb_seq(a->b, whim_grammar_text_without(a->b, marks, n),
+                       whim_gb_optional(a->b, whim_answer_calls(a, true)));
 }
 
 static whim_grammar_node body(whim_answer *a)
@@ -78,11 +86,10 @@ static whim_grammar_node body(whim_answer *a)
  * call. */
 static whim_grammar_node thought_part(whim_answer *a)
 {
-    const whim_tool_words *tags = whim_tool_tags(a->rule->format.tools);
-    const char *const marks[] = {WHIM_THINK_CLOSE, tags->open};
-    if (!has_tools(a->rule) || tags->thoughts_hold_tags) {
-        return whim_grammar_until(a->b, marks[0]);
+    if (!has_tools(a->rule) || a->rule->format.tools->thoughts_hold_tags) {
+        return whim_grammar_until(a->b, WHIM_THINK_CLOSE);
     }
+    const char *const marks[] = {WHIM_THINK_CLOSE, a->rule->format.tools->open};
     return whim_gb_seq(a->b, whim_grammar_text_without(a->b, marks, 2),
                        whim_answer_text(a, marks[0]));
 }

@@ -2,23 +2,18 @@
 /* The parser of an answer: reasoning first, then the text around calls. White space next to a call
  * is dropped; text that may begin a tag waits until it is clear. */
 #include "base/alloc.h"
-#include "base/check.h"
 #include "chat/tool_parser.h"
-#include "models/model.h"
 
 #include <string.h>
 
 enum { MAX_HOLD = 1 << 20 }; /* a call that does not say its name within this many bytes is none */
 
-const whim_tool_words *whim_tool_tags(whim_tool_form form)
-{
-    static const whim_tool_words hermes = {
-        .form = WHIM_TOOLS_HERMES, .open = "<tool_call>", .close = "</tool_call>"};
-    const whim_tool_words *words =
-        form == WHIM_TOOLS_HERMES ? &hermes : whim_model_tool_words(form);
-    whim_check(words != NULL); /* a format was found by the words of its model */
-    return words;
-}
+static const struct {
+    void (*start)(whim_chat_parser *p, bool at_function);
+    whim_tool_byte_fn *step;
+} forms[] = {[WHIM_TOOLS_OBJECT] = {whim_object_start, whim_object_step},
+             [WHIM_TOOLS_NAMED] = {whim_named_start, whim_named_step},
+             [WHIM_TOOLS_TAGGED] = {whim_tag_call_start, whim_tag_call_step}};
 
 /* --- events ----------------------------------------------------------------------------------- */
 
@@ -58,7 +53,7 @@ void whim_tool_send(whim_chat_parser *p, const char *name, int64_t n)
 {
     flush(p);
     p->n_call++;
-    p->sent = true;
+    p->sent = p->any_sent = true;
     whim_str_clear(&p->raw);
     tell(p, WHIM_CHAT_CALL_BEGIN, name, n);
 }
@@ -117,12 +112,8 @@ static void enter_call(whim_chat_parser *p, bool at_function)
     }
     p->n_tag = 0;
     p->in_call = true;
-    p->sent = p->close_owed = false;
-    if (p->cfg.format.tools == WHIM_TOOLS_HERMES) {
-        whim_hermes_start(p);
-    } else {
-        whim_tag_call_start(p, at_function);
-    }
+    p->sent = p->any_sent = p->close_owed = false;
+    forms[p->cfg.format.tools->form].start(p, at_function);
 }
 
 /* A byte of text that begins no tag. */
@@ -136,6 +127,7 @@ static void text_byte(whim_chat_parser *p, char c)
     release_raw(p);
     whim_tool_emit(p, WHIM_CHAT_CONTENT, &c, 1);
     p->after_call = false;
+    p->said = true;
 }
 
 void whim_tool_again(whim_chat_parser *p, char c, whim_tool_byte_fn *first, whim_tool_byte_fn *step)
@@ -150,16 +142,33 @@ void whim_tool_again(whim_chat_parser *p, char c, whim_tool_byte_fn *first, whim
     (n == 0 ? first : step)(p, c);
 }
 
-static void text_step(whim_chat_parser *p, char c)
+/* Whether c begins an answer that may be a call without tags. */
+static bool begins_bare(const whim_chat_parser *p, char c)
 {
-    const whim_tool_words *set = whim_tool_tags(p->cfg.format.tools);
-    const char *const tags[] = {set->open, set->function, p->close_owed ? set->close : NULL};
-    int match = whim_tool_match(p, tags, 3, c);
+    const whim_tool_words *set = p->cfg.format.tools;
+    return c == '{' && !p->said && p->n_tag == 0 && set->open == NULL && set->function == NULL;
+}
+
+void whim_tool_text(whim_chat_parser *p, char c)
+{
+    const whim_tool_words *set = p->cfg.format.tools;
+    const char *const tags[] = {
+        set->open, set->function, p->close_owed ? set->close : NULL,
+        p->close_owed && set->form == WHIM_TOOLS_NAMED ? set->function_end : NULL, set->prefix};
+    if (p->in_call || begins_bare(p, c)) {
+        if (!p->in_call) {
+            enter_call(p, false);
+        }
+        forms[set->form].step(p, c);
+        return;
+    }
+    int match = whim_tool_match(p, tags, 5, c);
     if (match == -2) {
-        whim_tool_again(p, c, text_byte, text_step);
-    } else if (match == 2) { /* belongs to a call that is over */
+        whim_tool_again(p, c, text_byte, whim_tool_text);
+    } else if (match >= 2) { /* belongs to a call that is over, or to one that comes */
         p->n_tag = 0;
-        p->close_owed = false;
+        p->close_owed = p->close_owed && match != 2;
+        p->said = p->said && match != 4;
         p->after_call = true;
         whim_str_clear(&p->raw);
     } else if (match >= 0) {
@@ -178,11 +187,11 @@ void whim_tool_leave(whim_chat_parser *p)
 void whim_tool_break(whim_chat_parser *p, char c)
 {
     p->in_call = false;
-    p->close_owed = p->sent;
+    p->said = true;
+    p->close_owed = p->any_sent;
     p->after_call = p->sent && p->raw.len == 0;
     release_raw(p);
-    /* Opens no call: what is held is shorter than a tag and c. */
-    whim_tool_again(p, c, text_step, text_step);
+    whim_tool_again(p, c, whim_tool_text, whim_tool_text);
 }
 
 /* --- the stages ------------------------------------------------------------------------------- */
@@ -194,13 +203,7 @@ static void content_bytes(whim_chat_parser *p, const char *text, int64_t n)
         return;
     }
     for (int64_t i = 0; i < n; i++) {
-        if (!p->in_call) {
-            text_step(p, text[i]);
-        } else if (p->cfg.format.tools == WHIM_TOOLS_HERMES) {
-            whim_hermes_step(p, text[i]);
-        } else {
-            whim_tag_call_step(p, text[i]);
-        }
+        whim_tool_text(p, text[i]);
     }
 }
 
@@ -228,7 +231,7 @@ whim_err whim_chat_parser_create(const whim_chat_parser_cfg *cfg, whim_chat_pars
     }
     p->cfg = *cfg;
     /* Some models go from a thought straight to a call. */
-    const whim_tool_words *words = whim_tool_tags(cfg->format.tools);
+    const whim_tool_words *words = cfg->format.tools;
     bool calls_end_it = cfg->parse_tools && !words->thoughts_hold_tags;
     whim_reasoning_init(&p->split, cfg->starts_inside, calls_end_it ? words->open : NULL, on_piece,
                         p);
@@ -238,8 +241,9 @@ whim_err whim_chat_parser_create(const whim_chat_parser_cfg *cfg, whim_chat_pars
 void whim_chat_parser_destroy(whim_chat_parser *p)
 {
     if (p != NULL) {
-        whim_str *const texts[] = {&p->out,       &p->raw,      &p->hermes.name, &p->hermes.pending,
-                                   &p->call.name, &p->call.key, &p->call.value,  &p->call.seen};
+        whim_str *const texts[] = {
+            &p->out,       &p->raw,      &p->object.name, &p->object.pending, &p->named.name,
+            &p->call.name, &p->call.key, &p->call.value,  &p->call.seen};
         for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
             whim_str_deinit(texts[i]);
         }
@@ -268,7 +272,7 @@ void whim_chat_parser_finish(whim_chat_parser *p, whim_chat_event_fn *fn, void *
         whim_reasoning_flush(&p->split);
     }
     if (p->in_call && p->sent) { /* what waits is the beginning of a tag, not text */
-        if (p->cfg.format.tools != WHIM_TOOLS_HERMES) {
+        if (p->cfg.format.tools->form == WHIM_TOOLS_TAGGED) {
             whim_tag_call_finish(p);
         }
     } else if (!p->cfg.only_calls) {

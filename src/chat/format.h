@@ -14,21 +14,28 @@
 #define WHIM_CHAT_FORMAT_H
 
 #include "base/err.h"
+#include "chat/tool_words.h"
 #include "grammar/grammar.h"
-#include "models/tool_words.h"
+#include "jinja/template.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef struct whim_chat_format {
-    whim_tool_form tools;
-    bool native_tools;    /* the template prints tools itself, in one of these forms */
+    const whim_tool_words *tools;
+    bool native_tools;    /* the template prints tools and calls itself, in these words */
+    bool prints_tools;    /* it prints tools, whether or not its words are known */
+    bool one_call;        /* it prints no turn with two calls */
+    bool short_ids;       /* it takes ids of calls that are nine letters or digits only */
     bool reasons;         /* the template knows <think> */
     bool thinking_switch; /* it reads enable_thinking */
 } whim_chat_format;
 
-whim_chat_format whim_chat_format_detect(const char *template_source /* NULL: none */);
+/* What a template shows when made-up tools and calls are given to it; NULL: there is none. `tok`
+ * may be NULL. */
+whim_chat_format whim_chat_format_detect(const whim_template *tmpl, const char *source,
+                                         const whim_tokenizer *tok);
 
 typedef enum whim_chat_event_kind {
     WHIM_CHAT_REASONING,  /* text */

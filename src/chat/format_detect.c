@@ -1,29 +1,143 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a template's source tells about its model: which form of calls it prints, whether it knows
- * reasoning. */
+/* What a template tells about its model: it is given a made-up tool and calls of it, and what it
+ * prints shows whether it knows tools and which words it has for calls. */
 #include "chat/format.h"
 
 #include "chat/reasoning.h"
-#include "models/model.h"
 
 #include <string.h>
 
-whim_chat_format whim_chat_format_detect(const char *template_source)
+/* A word that no template has. */
+#define FUNCTION "whim_probe"
+#define SHORT_IDS "callnumb1", "callnumb2" /* Mistral's templates refuse ids of another length */
+#define LONG_IDS "call_of_another_kind_1", "call_of_another_kind_2"
+
+static const char tool_text[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"" FUNCTION "\", \"description\": \"A.\", "
+    "\"parameters\": {\"type\": \"object\", \"properties\": {\"key\": {\"type\": \"string\", "
+    "\"description\": \"B.\"}}, \"required\": [\"key\"]}}}]";
+
+typedef struct probe {
+    const whim_template *tmpl;
+    const whim_tokenizer *tok;
+    json_t *tools;
+    whim_rendered plain; /* what it makes of an answer without calls */
+} probe;
+
+static json_t *call_make(const char *id)
 {
-    whim_chat_format format = {.tools = WHIM_TOOLS_HERMES};
-    if (template_source == NULL) {
+    return json_pack("{s:s, s:s, s:{s:s, s:{s:s}}}", "id", id, "type", "function", "function",
+                     "name", FUNCTION, "arguments", "key", "value");
+}
+
+/* A question, and an answer that is a call or two with the ids, or without them a text. */
+static json_t *messages_make(const char *first_id, const char *second_id)
+{
+    json_t *calls = first_id != NULL ? json_array() : NULL;
+    if (first_id != NULL) {
+        json_array_append_new(calls, call_make(first_id));
+    }
+    if (second_id != NULL) {
+        json_array_append_new(calls, call_make(second_id));
+    }
+    return json_pack("[{s:s, s:s}, {s:s, s:s, s:o*}]", "role", "user", "content", "Q", "role",
+                     "assistant", "content", first_id != NULL ? "" : "A", "tool_calls", calls);
+}
+
+static const char *token(const whim_tokenizer *tok, const char *(*get)(const whim_tokenizer *tok))
+{
+    const char *text = tok != NULL ? get(tok) : NULL;
+    return text != NULL ? text : "";
+}
+
+/* False: the template refuses the turns. */
+static bool print(const probe *p, const char *first_id, const char *second_id, whim_rendered *out)
+{
+    json_t *messages = messages_make(first_id, second_id);
+    const whim_template_input input = {
+        .messages = messages,
+        .tools = p->tools,
+        .bos_token = token(p->tok, whim_tokenizer_bos),
+        .eos_token = token(p->tok, whim_tokenizer_eos),
+    };
+    bool good = messages != NULL && whim_template_render(p->tmpl, &input, out, NULL) == WHIM_ERR_OK;
+    json_decref(messages);
+    return good;
+}
+
+static int32_t times_named(const char *text)
+{
+    int32_t n = 0;
+    while ((text = strstr(text, FUNCTION)) != NULL) {
+        text++;
+        n++;
+    }
+    return n;
+}
+
+/* What is printed otherwise than for an answer without calls: the calls, in `out`. NULL: the
+ * template refuses them. */
+static const char *print_calls(const probe *p, const char *first_id, const char *second_id,
+                               whim_rendered *out)
+{
+    if (!print(p, first_id, second_id, out)) {
+        return NULL;
+    }
+    const char *text = whim_str_text(&out->text), *plain = whim_str_text(&p->plain.text);
+    while (*text != '\0' && *text == *plain) {
+        text++;
+        plain++;
+    }
+    return text;
+}
+
+/* The same from the tag on that it is in: two tags may begin with the same letters. */
+static const char *tag_begin(const char *printed, const whim_rendered *out)
+{
+    const char *tag = printed;
+    while (tag > out->text.text && strchr("<[>] \n", tag[-1]) == NULL) {
+        tag--;
+    }
+    return tag > out->text.text && strchr("<[", tag[-1]) != NULL ? tag - 1 : printed;
+}
+
+static bool has_calls(const char *printed, int32_t n)
+{
+    return printed != NULL && times_named(printed) >= n;
+}
+
+static void detect_calls(const probe *p, whim_chat_format *format)
+{
+    whim_rendered out = {0};
+    format->short_ids =
+        print_calls(p, LONG_IDS, &out) == NULL && print_calls(p, SHORT_IDS, &out) != NULL;
+    format->one_call = !has_calls(print_calls(p, SHORT_IDS, &out), 2);
+    const char *printed = print_calls(p, "callnumb1", NULL, &out);
+    const whim_tool_words *words = NULL;
+    if (has_calls(printed, 1)) {
+        words = whim_tool_words_of(printed, FUNCTION);
+        words = words == NULL ? whim_tool_words_of(tag_begin(printed, &out), FUNCTION) : words;
+    }
+    format->native_tools = words != NULL;
+    format->tools = words != NULL ? words : format->tools;
+    whim_rendered_deinit(&out);
+}
+
+whim_chat_format whim_chat_format_detect(const whim_template *tmpl, const char *source,
+                                         const whim_tokenizer *tok)
+{
+    whim_chat_format format = {.tools = whim_tool_words_usual()};
+    if (tmpl == NULL) {
         return format;
     }
-    const char *source = template_source;
-    const whim_tool_words *words = whim_model_tool_words_in(source);
-    bool known = words != NULL || strstr(source, "<tool_call>") != NULL;
-    format.tools = words != NULL ? words->form : WHIM_TOOLS_HERMES;
-    /* A template may print tools in a form that nothing here reads; then the fallback speaks for
-     * it. */
-    format.native_tools = known && strstr(source, "tools") != NULL;
-    if (!format.native_tools) {
-        format.tools = WHIM_TOOLS_HERMES;
+    probe p = {.tmpl = tmpl, .tok = tok, .tools = json_loads(tool_text, 0, NULL)};
+    format.prints_tools =
+        print(&p, NULL, NULL, &p.plain) && times_named(whim_str_text(&p.plain.text)) > 0;
+    if (format.prints_tools) {
+        detect_calls(&p, &format);
     }
+    whim_rendered_deinit(&p.plain);
+    json_decref(p.tools);
     format.reasons =
         strstr(source, WHIM_THINK_OPEN) != NULL || strstr(source, WHIM_THINK_CLOSE) != NULL;
     format.thinking_switch = strstr(source, "enable_thinking") != NULL;

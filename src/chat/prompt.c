@@ -271,7 +271,9 @@ static whim_err make(maker *m, whim_prompt *out, char *param)
         last->role == WHIM_ROLE_ASSISTANT && last->calls == NULL && !m->request->new_turn;
     snprintf(param, WHIM_PARAM_BYTES, "messages");
     WHIM_TRY(whim_prompt_turns_write_calls(&m->turns, model->format.tools, !native, m->diag));
-    if (!native) {
+    if (native) {
+        WHIM_TRY(whim_prompt_turns_fit_calls(&m->turns, &model->format, m->diag));
+    } else {
         WHIM_TRY(whim_prompt_turns_write_results(&m->turns, 0, m->turns.n, m->diag));
         if (json_array_size(m->request->tools) > 0) {
             WHIM_TRY(whim_prompt_turns_list_tools(&m->turns, m->request->tools, m->diag));

@@ -32,6 +32,7 @@ typedef struct whim_turn {
 typedef struct whim_prompt_turns {
     whim_turn *v;
     int64_t n, cap;
+    json_t *made; /* strings that turns point to and the request does not hold, or NULL */
 } whim_prompt_turns;
 
 /* --- prompt_messages.c --- */
@@ -48,11 +49,17 @@ WHIM_MUST_CHECK whim_err whim_prompt_turns_list_tools(whim_prompt_turns *turns, 
 /* Write calls into the content of their turns, in the form's own spelling: all of them, or only
  * where a call's arguments are no object. */
 WHIM_MUST_CHECK whim_err whim_prompt_turns_write_calls(whim_prompt_turns *turns,
-                                                       whim_tool_form form, bool all,
+                                                       const whim_tool_words *words, bool all,
                                                        whim_diag *diag);
 /* Make tool turns from `from` to before `to` user turns, neighbours one. */
 WHIM_MUST_CHECK whim_err whim_prompt_turns_write_results(whim_prompt_turns *turns, int64_t from,
                                                          int64_t to, whim_diag *diag);
+
+/* --- prompt_calls.c --- */
+/* Change ids and turns of calls to what a template takes. */
+WHIM_MUST_CHECK whim_err whim_prompt_turns_fit_calls(whim_prompt_turns *turns,
+                                                     const whim_chat_format *format,
+                                                     whim_diag *diag);
 
 /* --- prompt_soften.c --- */
 enum { WHIM_SOFTEN_LEVELS = 4 };

@@ -37,6 +37,7 @@ void whim_prompt_turns_deinit(whim_prompt_turns *turns)
         turn_deinit(&turns->v[i]);
     }
     whim_free(turns->v);
+    json_decref(turns->made);
     *turns = (whim_prompt_turns){0};
 }
 

@@ -18,26 +18,20 @@ static const char tools_source[] =
     "\"value\"}}\n</tool_call>\n"
     "The result of a call is given back between <tool_response> and </tool_response>.";
 
-static const char hermes_source[] =
-    "{{ '\n' if gap }}{% for c in calls %}{{ '\n' if not loop.first }}{{ '<tool_call>\n' }}"
-    "{{ '{\"name\": ' }}{{ c.function.name | tojson }}{{ ', \"arguments\": ' }}"
-    "{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson "
-    "}}{{ '}\n' }}</tool_call>{% endfor %}";
-
-/* The words of a form with tags go before it, as strings of the template: what a template writes is
+/* The words of the form go before it, as strings of the template: what a template writes is
  * trusted. */
-static const char tagged_source[] =
-    "{% macro args(call, open, shut) %}{% if call.arguments is string %}{{ call.arguments ~ '\n' "
-    "}}{% else %}"
-    "{% for key, value in call.arguments.items() %}"
-    "{{ open[0] ~ key ~ open[1] ~ (value if value is string else value | tojson) ~ shut }}"
+static const char calls_source[] =
+    "{% macro tagged(call) %}{% if call.arguments is string %}{{ call.arguments ~ '\n' }}{% else %}"
+    "{% for k, value in call.arguments.items() %}"
+    "{{ key[0] ~ k ~ key[1] ~ (value if value is string else value | tojson) ~ shut }}"
     "{% endfor %}{% endif %}{% endmacro %}"
     "{{ '\n' if gap }}"
-    "{% for c in calls %}{{ '\n' if not all and not loop.first }}"
+    "{% for c in calls %}{% set f = c.function %}{{ between if not loop.first }}"
     "{{ call if loop.first or not all }}"
-    "{{ function[0] ~ c.function.name ~ function[1] }}"
-    "{{ args(c.function, key, shut) }}{{ function_end }}"
-    "{{ call_end if loop.last or not all }}{% endfor %}";
+    "{{ function[0] }}{{ f.name | tojson if form == 'object' else f.name }}{{ function[1] }}"
+    "{{ tagged(f) if form == 'tagged' else f.arguments if f.arguments is string "
+    "else f.arguments | tojson }}"
+    "{{ function_end }}{{ call_end if loop.last or not all }}{% endfor %}";
 
 /* Append what a source gives. */
 static whim_err add(whim_rendered *to, const whim_template *tmpl, const whim_template_input *input,
@@ -74,31 +68,37 @@ whim_err whim_prompt_turns_list_tools(whim_prompt_turns *turns, const json_t *to
     return err;
 }
 
-/* The template that writes calls in a form. */
-static whim_err calls_compile(whim_tool_form form, whim_template **out, whim_diag *diag)
+static const char *or_nothing(const char *word)
 {
-    static const char name[] = "the calls of a turn";
-    if (form == WHIM_TOOLS_HERMES) {
-        return compile(hermes_source, name, out, diag);
-    }
-    const whim_tool_words *w = whim_tool_tags(form);
+    return word != NULL ? word : "";
+}
+
+/* The template that writes calls in a form. */
+static whim_err calls_compile(const whim_tool_words *w, whim_template **out, whim_diag *diag)
+{
+    static const char *const forms[] = {[WHIM_TOOLS_OBJECT] = "object",
+                                        [WHIM_TOOLS_NAMED] = "named",
+                                        [WHIM_TOOLS_TAGGED] = "tagged"};
     whim_str source = {0};
     whim_str_printf(&source,
-                    "{%% set all = %s %%}{%% set call = '%s' %%}{%% set call_end = '%s' %%}"
+                    "{%% set form = '%s' %%}{%% set all = %s %%}{%% set between = '%s' %%}"
+                    "{%% set call = '%s' %%}{%% set call_end = '%s' %%}"
                     "{%% set function = ['%s', '%s'] %%}{%% set function_end = '%s' %%}"
                     "{%% set key = ['%s', '%s'] %%}{%% set shut = '%s%s' %%}%s",
-                    w->written.around_all ? "true" : "false", w->written.call, w->written.call_end,
-                    w->written.function, w->written.function_close, w->written.function_end,
-                    w->written.key, w->written.key_close, w->written.value_end, w->written.after,
-                    tagged_source);
-    whim_err err = source.failed ? whim_prompt_no_memory(diag)
-                                 : compile(whim_str_text(&source), name, out, diag);
+                    forms[w->form], w->written.around_all ? "true" : "false", w->written.between,
+                    w->written.call, w->written.call_end, w->written.function,
+                    w->written.function_close, w->written.function_end, or_nothing(w->written.key),
+                    or_nothing(w->written.key_close), or_nothing(w->written.value_end),
+                    or_nothing(w->written.after), calls_source);
+    whim_err err = source.failed
+                       ? whim_prompt_no_memory(diag)
+                       : compile(whim_str_text(&source), "the calls of a turn", out, diag);
     whim_str_deinit(&source);
     return err;
 }
 
-whim_err whim_prompt_turns_write_calls(whim_prompt_turns *turns, whim_tool_form form, bool all,
-                                       whim_diag *diag)
+whim_err whim_prompt_turns_write_calls(whim_prompt_turns *turns, const whim_tool_words *words,
+                                       bool all, whim_diag *diag)
 {
     whim_template *tmpl = NULL;
     whim_err err = WHIM_ERR_OK;
@@ -108,7 +108,7 @@ whim_err whim_prompt_turns_write_calls(whim_prompt_turns *turns, whim_tool_form 
             continue;
         }
         if (tmpl == NULL) {
-            WHIM_TRY(calls_compile(form, &tmpl, diag));
+            WHIM_TRY(calls_compile(words, &tmpl, diag));
         }
         json_t *kwargs =
             json_pack("{s:O, s:b}", "calls", turn->calls, "gap", turn->content.text.len > 0);

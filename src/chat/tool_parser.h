@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the parser of answers: its state, and what the forms of calls share. Bytes go one by one
  * through the stage of reasoning, then either through the text around calls (chat_parser.c) or
- * through the parser of the call's form (tool_hermes.c; tool_tags.c for the two forms with tags for
- * every parameter).
+ * through the parser of the call's form (tool_object.c, tool_named.c, tool_tags.c).
  *
  * A call is sent (CALL_BEGIN) as soon as its name is known and its arguments begin. Until then its
  * bytes are kept in `raw`, and come out as content if they turn out not to be a call. */
@@ -15,7 +14,7 @@
 #include "chat/json_walk.h"
 #include "chat/reasoning.h"
 
-enum { WHIM_TAG_MAX = 32, WHIM_WORD_MAX = 256 };
+enum { WHIM_TAG_MAX = 64, WHIM_WORD_MAX = 256 };
 
 /* Turns the inside of a JSON string into its characters. */
 typedef struct whim_unescape {
@@ -23,8 +22,9 @@ typedef struct whim_unescape {
     int32_t n;
 } whim_unescape;
 
-typedef struct whim_hermes {
-    bool closed; /* the object is whole: the closing tag must come */
+typedef struct whim_object_call {
+    int32_t state;
+    bool in_list;
     whim_json_walk walk;
     int32_t n_key;
     char key[16];
@@ -34,7 +34,14 @@ typedef struct whim_hermes {
     whim_str pending; /* arguments that wait for the name */
     whim_unescape unescape;
     whim_json_walk inner; /* arguments that were written as a string */
-} whim_hermes;
+} whim_object_call;
+
+typedef struct whim_named_call {
+    int32_t state;
+    bool ended; /* what closes the call has come */
+    whim_json_walk walk;
+    whim_str name;
+} whim_named_call;
 
 typedef struct whim_tag_call {
     int32_t state;
@@ -57,18 +64,23 @@ struct whim_chat_parser {
     whim_chat_event_kind out_kind;
     int32_t n_call;
     bool in_call, sent;
+    bool any_sent;   /* this call, or one before it behind the same opening tag */
     bool after_call; /* no content since the last call */
     bool close_owed; /* a call ended or broke without its closing tag */
     whim_str raw;    /* bytes that are not decided yet */
     int32_t n_tag;   /* bytes after those that may begin a tag */
     char tag[WHIM_TAG_MAX];
-    whim_hermes hermes;
+    bool said; /* there was content that is no white space */
+    whim_object_call object;
+    whim_named_call named;
     whim_tag_call call;
 };
 
 /* --- chat_parser.c --- */
-const whim_tool_words *whim_tool_tags(whim_tool_form form);
 void whim_tool_emit(whim_chat_parser *p, whim_chat_event_kind kind, const char *bytes, int64_t n);
+
+/* The next byte of the answer behind its reasoning, in a call or not. */
+void whim_tool_text(whim_chat_parser *p, char c);
 
 /* Keep a byte that is not decided; false when there is no room, and then it is not kept. */
 bool whim_tool_hold(whim_chat_parser *p, const char *bytes, int64_t n);
@@ -96,9 +108,11 @@ void whim_tool_break(whim_chat_parser *p, char c);
 /* The call's closing tag came: on with the text. */
 void whim_tool_leave(whim_chat_parser *p);
 
-/* --- the forms: start at the opening tag, or at the one of a function; step takes a byte; finis */
-void whim_hermes_start(whim_chat_parser *p);
-void whim_hermes_step(whim_chat_parser *p, char c);
+/* --- the forms: start at the opening tag, or at the one of a function; step takes a byte --- */
+void whim_object_start(whim_chat_parser *p, bool at_function);
+void whim_object_step(whim_chat_parser *p, char c);
+void whim_named_start(whim_chat_parser *p, bool at_function);
+void whim_named_step(whim_chat_parser *p, char c);
 void whim_tag_call_start(whim_chat_parser *p, bool at_function);
 void whim_tag_call_step(whim_chat_parser *p, char c);
 void whim_tag_call_finish(whim_chat_parser *p);

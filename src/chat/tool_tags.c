@@ -20,7 +20,7 @@ enum { TAG_FUNCTION, TAG_PARAMETER_END, TAG_PARAMETER, TAG_FUNCTION_END, TAG_CLO
 
 static const whim_tool_words *tags_of(const whim_chat_parser *p)
 {
-    return whim_tool_tags(p->cfg.format.tools);
+    return p->cfg.format.tools;
 }
 
 static void send_text(whim_chat_parser *p, const char *text, int64_t n)

@@ -118,7 +118,9 @@ typedef struct whim_job_cfg {
     int64_t min_tokens;   /* end tokens are masked before */
     int64_t max_repeated; /* tokens of one cycle that end an answer (sample/repetition.h); 0: any */
     bool ignore_eos;
-    bool show_special;       /* special tokens as text */
+    bool show_special;    /* special tokens as text */
+    const int32_t *shown; /* [n_shown] those that are text in any case */
+    int32_t n_shown;
     int32_t prompt_logprobs; /* -1: none; k >= 0: of every prompt token, with k alternatives */
     bool think_open;         /* the prompt leaves reasoning open */
     int64_t think_budget;    /* 0: none; else, when so many tokens came while reasoning is open, */

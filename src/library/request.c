@@ -194,7 +194,7 @@ static whim_err grammar_make(making *m)
     const whimbrel_request_options *o = &m->o;
     whimbrel_request *r = m->r;
     whim_answer_rule rule = {
-        .format = r->has_turns ? r->model->text.format : whim_chat_format_detect(NULL),
+        .format = r->has_turns ? r->model->text.format : whim_chat_format_detect(NULL, NULL, NULL),
         .starts_inside = r->open_think,
         .may_reason = m->may_reason,
         .tools = r->tools,
@@ -349,6 +349,8 @@ static whim_err job_make(making *m)
     r->cfg.stop_ids = o->stop_ids;
     r->cfg.n_stop_id = o->n_stop_id;
     r->cfg.show_special = o->show_special;
+    r->cfg.shown = r->model->text.call_ids; /* the parser looks for them */
+    r->cfg.n_shown = r->tools != NULL ? r->model->text.n_call_id : 0;
     r->cfg.client = o->client;
     r->cfg.priority = o->priority;
     r->cfg.max_tokens = o->max_tokens;

@@ -28,10 +28,23 @@ static whim_err template_read(whim_text_side *side, const whim_text_files *files
         return WHIM_ERR_OK;
     }
     whim_err err = whim_template_compile(source, n, whim_str_text(&name), &side->tmpl, diag);
-    side->format = whim_chat_format_detect(source);
+    side->format = whim_chat_format_detect(side->tmpl, source, side->tok);
     whim_free(text);
     whim_str_deinit(&name);
     return err;
+}
+
+/* Calls are read out of the text, so it must hold their words. */
+static void call_ids_find(whim_text_side *side)
+{
+    for (int32_t id = 0; id < whim_tokenizer_count(side->tok); id++) {
+        int64_t n;
+        const char *text = whim_tokenizer_bytes(side->tok, id, &n);
+        if (whim_tokenizer_is_special(side->tok, id) && side->n_call_id < WHIM_MAX_CALL_IDS &&
+            whim_tool_words_have(side->format.tools, text, n)) {
+            side->call_ids[side->n_call_id++] = id;
+        }
+    }
 }
 
 whim_err whim_template_args_read(json_t **out, const char *text, whim_diag *diag)
@@ -58,11 +71,12 @@ static whim_err side_read(whim_text_side *side, const whim_text_files *files, co
                           whim_diag *diag)
 {
     *field = "";
-    side->format = whim_chat_format_detect(NULL);
+    side->format = whim_chat_format_detect(NULL, NULL, NULL);
     if (!files->ids_only) {
         WHIM_TRY(whim_tokenizer_open(files->model, files->ckpt, &side->tok, diag));
         *field = files->chat_template != NULL ? "chat_template" : "";
         WHIM_TRY(template_read(side, files, diag));
+        call_ids_find(side);
     }
     if (files->template_args != NULL) {
         *field = "template_args";

@@ -8,7 +8,7 @@
 #include "chat/prompt.h"
 #include "weights/generation.h"
 
-enum { WHIM_MAX_STOP_IDS = 64 };
+enum { WHIM_MAX_STOP_IDS = 64, WHIM_MAX_CALL_IDS = 16 };
 
 /* {0} is closed. */
 typedef struct whim_text_side {
@@ -18,6 +18,8 @@ typedef struct whim_text_side {
     json_t *kwargs;          /* what every prompt tells the template, or NULL */
     int32_t stop_ids[WHIM_MAX_STOP_IDS];
     int32_t n_stop_id;
+    int32_t call_ids[WHIM_MAX_CALL_IDS]; /* special tokens that its calls are written with */
+    int32_t n_call_id;
     whim_generation wishes;
 } whim_text_side;
 

@@ -17,6 +17,22 @@ static const whim_arch_class classes[] = {{"LlamaForCausalLM", "llama", &default
 
 static const whim_gguf_arch gguf[] = {{.name = "llama", .qk_paired = true}, {0}};
 
+/* Of Llama 3.1 to 3.3. The template asks for an answer that is the call and nothing else. */
+static const whim_tool_words tools = {
+    .name = "llama3",
+    .form = WHIM_TOOLS_OBJECT,
+    .mark = "{\"name\": \"$\", \"parameters\": {",
+    .thoughts_hold_tags = true,
+    .prefix = "<|python_tag|>",
+    .written = {.call = "",
+                .call_end = "",
+                .around_all = true,
+                .between = "; ",
+                .function = "{\"name\": ",
+                .function_close = ", \"parameters\": ",
+                .function_end = "}"},
+};
+
 static const whim_shape_family smollm2 = {.n_vocab = 49152,
                                           .max_ctx = 8192,
                                           .theta = 1e5,
@@ -29,6 +45,7 @@ static const whim_shape shapes[] = {{"smollm2-135m", &smollm2, 30, 576, 9, 3, 64
 extern const whim_model_def whim_model_llama;
 const whim_model_def whim_model_llama = {
     .arch = {.name = "llama", .classes = classes, .gguf = gguf, .shapes = shapes},
+    .tools = &tools,
     .configure = whim_decoder_model_rotates_all,
     WHIM_DECODER_MODEL,
 };

@@ -130,8 +130,9 @@ static const whim_spelling safetensors_names[] = {{".block_sparse_moe.", ".mlp."
                                                   {0}};
 
 static const whim_tool_words tools = {
-    .form = WHIM_TOOLS_INVOKE,
-    .mark = "<minimax:tool_call>",
+    .name = "invoke",
+    .form = WHIM_TOOLS_TAGGED,
+    .mark = "<minimax:tool_call><invoke name=\"$\">",
     .thoughts_hold_tags = true,
     .open = "<minimax:tool_call>",
     .close = "</minimax:tool_call>",
@@ -144,6 +145,7 @@ static const whim_tool_words tools = {
     .written = {.call = "<minimax:tool_call>\n",
                 .call_end = "</minimax:tool_call>",
                 .around_all = true,
+                .between = "",
                 .function = "<invoke name=\"",
                 .function_close = "\">\n",
                 .function_end = "</invoke>\n",

@@ -63,11 +63,9 @@ struct whim_model_def {
 WHIM_MUST_CHECK whim_err whim_model_find(const char *arch, const whim_model_def **out,
                                          whim_diag *diag);
 
-/* The words of a form that some model here has as its own, NULL if none has. */
-const whim_tool_words *whim_model_tool_words(whim_tool_form form);
-
-/* The words whose mark is in a template's source, or NULL. */
-const whim_tool_words *whim_model_tool_words_in(const char *template_source);
+/* How the i-th of all models writes calls, NULL where it has no way of its own. */
+int32_t whim_model_count(void);
+const whim_tool_words *whim_model_tool_words(int32_t i);
 
 /* What a pre-tokeniser's name of n bytes means, or NULL when it is no alias. */
 const char *whim_model_pre_alias(const char *name, int64_t n);

@@ -57,8 +57,9 @@ static const whim_spelling gguf_names[] = {{"post_attention_norm", "post_attenti
 
 /* Qwen3-Coder's templates have them, too. */
 static const whim_tool_words tools = {
-    .form = WHIM_TOOLS_XML,
-    .mark = "<function=",
+    .name = "xml",
+    .form = WHIM_TOOLS_TAGGED,
+    .mark = "<tool_call><function=$><parameter=",
     .open = "<tool_call>",
     .close = "</tool_call>",
     .function = "<function=",
@@ -70,6 +71,7 @@ static const whim_tool_words tools = {
                    "\n</tool_call>"},
     .written = {.call = "<tool_call>\n",
                 .call_end = "</tool_call>",
+                .between = "\n",
                 .function = "<function=",
                 .function_close = ">\n",
                 .function_end = "</function>\n",

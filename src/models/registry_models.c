@@ -29,25 +29,14 @@ const whim_arch_list *whim_model_archs(void)
 
 enum { N_MODEL = sizeof model_list / sizeof model_list[0] };
 
-const whim_tool_words *whim_model_tool_words(whim_tool_form form)
+int32_t whim_model_count(void)
 {
-    for (int i = 0; i < N_MODEL; i++) {
-        if (model_list[i]->tools != NULL && model_list[i]->tools->form == form) {
-            return model_list[i]->tools;
-        }
-    }
-    return NULL;
+    return N_MODEL;
 }
 
-const whim_tool_words *whim_model_tool_words_in(const char *template_source)
+const whim_tool_words *whim_model_tool_words(int32_t i)
 {
-    for (int i = 0; i < N_MODEL; i++) {
-        const whim_tool_words *words = model_list[i]->tools;
-        if (words != NULL && strstr(template_source, words->mark) != NULL) {
-            return words;
-        }
-    }
-    return NULL;
+    return model_list[i]->tools;
 }
 
 const char *whim_model_pre_alias(const char *name, int64_t n)

@@ -8,22 +8,29 @@
 #include <stdbool.h>
 
 typedef enum whim_tool_form {
-    /* a JSON object between two tags; also for models that have no form of their own */
-    WHIM_TOOLS_HERMES,
-    WHIM_TOOLS_XML,    /* tags for the function and for every parameter, the name in the tag */
-    WHIM_TOOLS_INVOKE, /* the same, the name as a quoted attribute, all calls in one pair of tags */
+    WHIM_TOOLS_OBJECT, /* a JSON object with the name and the arguments */
+    WHIM_TOOLS_NAMED,  /* the name between tags, then the arguments as a JSON object */
+    WHIM_TOOLS_TAGGED, /* tags for the name and for every argument */
 } whim_tool_form;
 
 enum { WHIM_N_VALUE_END = 5 };
 
 /* Words that a form does not have are NULL. */
 typedef struct whim_tool_words {
+    const char *name; /* of these words, for people */
     whim_tool_form form;
-    const char *mark;        /* a template that prints calls so has it in its source */
+    /* A made-up call, as templates print it, has this in it; $ stands for its name, and white space
+     * counts nowhere. */
+    const char *mark;
     bool thoughts_hold_tags; /* a tag inside of reasoning is part of it and begins no call */
-    /* For the parser. */
+    /* For the parser. Without `open` and `function` an answer that begins as an object is a call,
+     * if its name is one of the tools'. */
     const char *open, *close;
+    const char *prefix;                  /* may stand before such an answer, and is dropped */
+    bool list;                           /* objects are in a list */
     const char *function, *function_end; /* the first one goes up to the name */
+    const char *name_end;                /* NAMED: behind the name */
+    const char *call_id; /* NAMED: an id of the call may follow it, up to name_end */
     const char *parameter, *parameter_end;
     bool padded; /* one newline at either end of a value belongs to the tags */
     /* What ends a value: its end tag with the newline and without, and tags at the beginning of a
@@ -33,6 +40,7 @@ typedef struct whim_tool_words {
     struct {
         const char *call, *call_end;           /* around each call, or around all of them */
         bool around_all;                       /* the latter */
+        const char *between;                   /* two calls */
         const char *function, *function_close; /* around the name */
         const char *function_end;
         const char *key, *key_close; /* around the key */

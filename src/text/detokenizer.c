@@ -14,6 +14,15 @@ void whim_detokenizer_init(whim_detokenizer *d, const whim_tokenizer *tok, bool 
     *d = (whim_detokenizer){.tok = tok, .show_special = show_special};
 }
 
+static bool is_hidden(const whim_detokenizer *d, int32_t id)
+{
+    bool hidden = !d->show_special && whim_tokenizer_is_special(d->tok, id);
+    for (int32_t i = 0; i < d->n_shown && hidden; i++) {
+        hidden = d->shown[i] != id;
+    }
+    return hidden;
+}
+
 /* Take one byte; what stays held is the start of a character that could still be completed. */
 static void push_byte(whim_detokenizer *d, char byte, whim_str *out)
 {
@@ -37,7 +46,7 @@ static void push_byte(whim_detokenizer *d, char byte, whim_str *out)
 
 void whim_detokenizer_push(whim_detokenizer *d, int32_t id, whim_str *out)
 {
-    if (!d->show_special && whim_tokenizer_is_special(d->tok, id)) {
+    if (is_hidden(d, id)) {
         return;
     }
     int64_t n;

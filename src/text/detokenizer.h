@@ -11,6 +11,8 @@
 typedef struct whim_detokenizer {
     const whim_tokenizer *tok;
     bool show_special;
+    const int32_t *shown; /* [n_shown] special tokens that are text all the same */
+    int32_t n_shown;
     bool started; /* the first token's leading space (kind llama) is dropped */
     char held[4]; /* bytes of an unfinished character */
     int32_t n_held;

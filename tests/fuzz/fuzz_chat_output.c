@@ -11,6 +11,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static json_t *tools;
+    static const char *const forms[4][3] = {{"hermes", "xml", "invoke"},
+                                            {"llama3", "mistral", "mistral-args"},
+                                            {"functionary", "deepseek", "toolcall"},
+                                            {"deepseek-fenced", "tool_calls", "llama3"}};
     int64_t cuts[256], n_cut = 0;
     if (n < 2) {
         return 0;
@@ -23,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                        0, NULL);
     }
     const whim_chat_parser_cfg cfg = {
-        .format = {.tools = (whim_tool_form)(data[0] % 3), .reasons = (data[0] & 4) != 0},
+        .format = {.tools = whim_tool_words_named(forms[data[0] >> 6][data[0] % 3]),
+                   .reasons = (data[0] & 4) != 0},
         .starts_inside = (data[0] & 8) != 0,
         .parse_tools = (data[0] & 16) == 0,
         .tools = (data[0] & 32) == 0 ? tools : NULL};

@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     json_t *json = json_loadb((const char *)data + 1, n - 1, JSON_ALLOW_NUL, NULL);
     const json_t *kwargs = json_object_get(json, "kwargs"), *tools = json_object_get(json, "tools");
     const whim_chat_model model = {
-        .tok = tok, .tmpl = *tmpl, .format = whim_chat_format_detect(source)};
+        .tok = tok, .tmpl = *tmpl, .format = whim_chat_format_detect(*tmpl, source, tok)};
     const whim_prompt_request request = {.messages = json_object_get(json, "messages"),
                                          .tools = json_is_array(tools) ? tools : NULL,
                                          .kwargs = json_is_object(kwargs) ? kwargs : NULL,

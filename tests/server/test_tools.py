@@ -5,6 +5,9 @@ import json
 import openai
 import pytest
 
+from conftest import openai_client
+from serving import ROOT, Server
+
 ASK = [{"role": "user", "content": "What is the weather in Paris and in Rome?"}]
 KW = {"model": "any", "messages": ASK, "temperature": 0, "max_tokens": 120}
 
@@ -173,3 +176,30 @@ def test_refused(oai, body, param):
     with pytest.raises(openai.BadRequestError) as e:
         oai.chat.completions.create(**{**KW, "max_tokens": 4}, extra_body=body)
     assert e.value.param.startswith(param), e.value.body
+
+
+@pytest.fixture(scope="module", params=["llama3", "mistral"])
+def own_form(request):
+    """A server whose template has another form of calls."""
+    template = ROOT / "tests" / "data" / "chat" / "templates" / f"{request.param}.jinja"
+    s = Server(f"tools-{request.param}", "--chat-template", str(template))
+    yield s, request.param
+    assert s.stop() == 0
+
+
+def test_the_templates_own_form(own_form):
+    """Calls are read in it, and a turn of two calls with results is printed in it."""
+    server, form = own_form
+    client = openai_client(server)
+    assert client.models.list().data[0].model_dump()["whimbrel"]["tools"] == form
+    check_calls(client.chat.completions.create(tools=[WEATHER, CLOCK], tool_choice="required", **KW).choices[0])
+    with client.chat.completions.stream(tools=[WEATHER], tool_choice="required", **KW) as stream:
+        assert check_calls(stream.get_final_completion().choices[0])
+    turn = [{"id": f"call_of_any_length_{i}", "type": "function", "function": {"name": "clock", "arguments": "{}"}}
+            for i in range(2)]
+    results = [{"role": "tool", "tool_call_id": c["id"], "content": f"result {c['id'][-1]}"} for c in turn]
+    messages = [*ASK, {"role": "assistant", "content": None, "tool_calls": turn}, *results]
+    answer = client.chat.completions.create(tools=[CLOCK], **{**KW, "messages": messages, "max_tokens": 4})
+    assert answer.choices[0].finish_reason
+    prompt = server.post("/apply-template", {"messages": messages, "tools": [CLOCK]}).json()["prompt"]
+    assert prompt.index("result 0") < prompt.index("result 1") and "<tool_call>" not in prompt

@@ -42,6 +42,8 @@ whim_err whim_choice_init(whim_choice *c, whim_job *job, int32_t index)
     whim_stop_init(&c->stop, cfg->stops, cfg->n_stop);
     if (s->cfg.tok != NULL) {
         whim_detokenizer_init(&c->detok, s->cfg.tok, cfg->show_special);
+        c->detok.shown = cfg->shown;
+        c->detok.n_shown = cfg->n_shown;
     }
     if (!whim_choice_reserve(c, cfg->n_prompt + FIRST_TOKENS)) {
         return WHIM_ERR_NO_MEMORY;

@@ -37,6 +37,7 @@ static bool copies_make(whim_job *job)
     c->prompt = copy(a, c->prompt, c->n_prompt, (int64_t)sizeof *c->prompt, &ok);
     c->prediction = copy(a, c->prediction, c->n_prediction, (int64_t)sizeof *c->prediction, &ok);
     c->stop_ids = copy(a, c->stop_ids, c->n_stop_id, (int64_t)sizeof *c->stop_ids, &ok);
+    c->shown = copy(a, c->shown, c->n_shown, (int64_t)sizeof *c->shown, &ok);
     c->params.bias =
         copy(a, c->params.bias, c->params.n_bias, (int64_t)sizeof *c->params.bias, &ok);
     const char **stops = copy(a, c->stops, c->n_stop, (int64_t)sizeof *c->stops, &ok);

@@ -106,7 +106,9 @@ static void check(const bench *b, const whim_answer_rule *rule, const char *cons
         cfg.format.reasons = true;
         assert_true(chat_log_parse(&log, &cfg, *good, (int64_t)strlen(*good), NULL, 0));
         /* Every call that was allowed is read as a whole one. */
-        if (log.wrong || log.open || (strstr(*good, "call>") != NULL) != (log.n_call > 0)) {
+        bool is_call = strstr(*good, "call>") != NULL || strstr(*good, "[TOOL_CALLS]") != NULL ||
+                       strncmp(*good, "{\"name\"", 7) == 0 || strstr(*good, "<function=") != NULL;
+        if (log.wrong || log.open || is_call != (log.n_call > 0)) {
             fail_msg("%s is read as %s", *good, whim_str_text(&log.text));
         }
         chat_log_deinit(&log);
@@ -118,6 +120,7 @@ static void check(const bench *b, const whim_answer_rule *rule, const char *cons
     }
 }
 
+#define HERMES .format = {.tools = whim_tool_words_usual()}
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define F(args) "<tool_call>\n{\"name\": \"f\", \"arguments\": " args "}\n</tool_call>"
 #define G(args) "<tool_call>\n{\"name\": \"g\", \"arguments\": " args "}\n</tool_call>"
@@ -125,8 +128,8 @@ static void check(const bench *b, const whim_answer_rule *rule, const char *cons
 static void forced_hermes_calls(void **state)
 {
     const bench *b = *state;
-    whim_answer_rule rule = {
-        .tools = b->tools, .choice = WHIM_CHOICE_REQUIRED, .tool_schema = "function.parameters"};
+    whim_answer_rule rule = {HERMES, .tools = b->tools, .choice = WHIM_CHOICE_REQUIRED,
+                             .tool_schema = "function.parameters"};
     check(b, &rule,
           LIST(F("{\"s\": \"x\"}"), F("{\"s\": \"\", \"i\": -5, \"u\": \"C\"}"), G("{}"),
                G("{\"a\": [1]}"), F("{\"s\": \"x\"}") "\n" G("{}")),
@@ -147,6 +150,54 @@ static void forced_hermes_calls(void **state)
     check(b, &rule, LIST("x</think>" G("{}"), "\nx\n</think>\n\n" G("{}")), LIST(G("{}"), "x"));
 }
 
+/* The other forms whose arguments are JSON. */
+static void forced_calls_in_other_words(void **state)
+{
+    const bench *b = *state;
+    whim_answer_rule rule = {.format = {.tools = whim_tool_words_named("llama3")},
+                             .tools = b->tools,
+                             .choice = WHIM_CHOICE_REQUIRED,
+                             .tool_schema = "function.parameters"};
+#define L(name, args) "{\"name\": \"" name "\", \"parameters\": " args "}"
+    check(b, &rule, LIST(L("g", "{}"), L("f", "{\"s\": \"x\"}") "; " L("g", "{}")),
+          LIST("", "hi", L("f", "{}"), L("h", "{}"), L("g", "{}") L("g", "{}")));
+    rule.format.one_call = true; /* what the template cannot print later is not asked for */
+    check(b, &rule, LIST(L("g", "{}")), LIST(L("g", "{}") "; " L("g", "{}")));
+    rule.tools = b->strict;
+    rule.choice = WHIM_CHOICE_AUTO;
+    check(b, &rule, LIST("", "hi {1}", "a\nb", L("f", "{\"s\": \"x\"}")),
+          LIST("{1}", L("f", "{}"), " {", "<|python_tag|>" L("f", "{}"), "<think>x</think>",
+               "hi <|python_tag|>" L("f", "{}")));
+    rule = (whim_answer_rule){.format = {.tools = whim_tool_words_named("mistral")},
+                              .tools = b->tools,
+                              .choice = WHIM_CHOICE_REQUIRED,
+                              .tool_schema = "function.parameters"};
+    check(b, &rule,
+          LIST("[TOOL_CALLS][{\"name\": \"g\", \"arguments\": {}}]",
+               "[TOOL_CALLS][{\"name\": \"g\", \"arguments\": {}}, {\"name\": \"f\", "
+               "\"arguments\": {\"s\": \"x\"}}]"),
+          LIST("[TOOL_CALLS][]", "[{\"name\": \"g\", \"arguments\": {}}]",
+               "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}]"));
+    rule.format.tools = whim_tool_words_named("mistral-args");
+    check(b, &rule,
+          LIST("[TOOL_CALLS]g[ARGS]{}", "[TOOL_CALLS]g[ARGS]{}[TOOL_CALLS]f[ARGS]{\"s\": \"\"}"),
+          LIST("[TOOL_CALLS]f[ARGS]{}", "[TOOL_CALLS]h[ARGS]{}", "g[ARGS]{}"));
+    rule.choice = WHIM_CHOICE_AUTO;
+    rule.one_call = true;
+    check(b, &rule, LIST("so [TOOL_CALLS]g[ARGS]{}", "a [TOOL"),
+          LIST("[TOOL_CALLS]", "[TOOL_CALLS]g[ARGS]{}[TOOL_CALLS]g[ARGS]{}"));
+    rule.format.tools = whim_tool_words_named("functionary");
+    check(b, &rule, LIST("so <function=g>{}</function>"), LIST("<function=g>{}"));
+#undef L
+    json_t *odd = json_loads("[{\"function\": {\"name\": \"a[b\"}}]", 0, NULL);
+    whim_grammar *g = NULL;
+    whim_diag diag = {{0}};
+    rule.tools = odd; /* the parser would not find the end of such a name */
+    assert_int_equal(whim_answer_grammar(&rule, &g, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "a[b"));
+    json_decref(odd);
+}
+
 #define XF(inner) "<tool_call>\n<function=f>\n" inner "</function>\n</tool_call>"
 #define XG(inner) "<tool_call>\n<function=g>\n" inner "</function>\n</tool_call>"
 #define P(key, value) "<parameter=" key ">\n" value "\n</parameter>\n"
@@ -154,14 +205,15 @@ static void forced_hermes_calls(void **state)
 static void forced_calls_with_tags(void **state)
 {
     const bench *b = *state;
-    whim_answer_rule rule = {
-        .format = {.tools = WHIM_TOOLS_XML}, .tools = b->tools, .choice = WHIM_CHOICE_REQUIRED};
+    whim_answer_rule rule = {.format = {.tools = whim_tool_words_named("xml")},
+                             .tools = b->tools,
+                             .choice = WHIM_CHOICE_REQUIRED};
     check(b, &rule,
           LIST(XF(P("s", "a\n\"<b>")), XF(P("s", "") P("i", "5") P("u", "F")), XG(""),
                XG(P("any_key", "text") P("k", "")), XF(P("s", "x")) "\n" XG("")),
           LIST(XF(""), XF(P("i", "5")), XF(P("s", "x") P("i", "a")), XF(P("s", "x") P("u", "X")),
                XF(P("s", "x") P("z", "1")), XG("junk")));
-    rule.format.tools = WHIM_TOOLS_INVOKE;
+    rule.format.tools = whim_tool_words_named("invoke");
     check(
         b, &rule,
         LIST("<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"s\">Oslo\n</parameter>\n"
@@ -201,7 +253,7 @@ static bool allows_value(const bench *b, const char *property, const char *value
         "<tool_call>\n<function=f>\n<parameter=y>\n%s\n</parameter>\n</function>\n</tool_call>",
         value);
     json_t *tools = tool_of(schema);
-    whim_answer_rule rule = {.format = {.tools = WHIM_TOOLS_XML},
+    whim_answer_rule rule = {.format = {.tools = whim_tool_words_named("xml")},
                              .tools = tools,
                              .tool_schema = "function.parameters",
                              .choice = WHIM_CHOICE_REQUIRED};
@@ -263,7 +315,7 @@ static void what_tags_cannot_hold_is_refused(void **state)
         whim_grammar *g = NULL;
         whim_diag diag = {{0}};
         json_t *tools = tool_of(rows[i][0]);
-        whim_answer_rule rule = {.format = {.tools = WHIM_TOOLS_INVOKE},
+        whim_answer_rule rule = {.format = {.tools = whim_tool_words_named("invoke")},
                                  .tools = tools,
                                  .tool_schema = "function.parameters",
                                  .choice = WHIM_CHOICE_REQUIRED};
@@ -278,8 +330,8 @@ static void what_tags_cannot_hold_is_refused(void **state)
 static void strict_tools_and_formats(void **state)
 {
     const bench *b = *state;
-    whim_answer_rule rule = {
-        .tools = b->strict, .choice = WHIM_CHOICE_AUTO, .tool_schema = "function.parameters"};
+    whim_answer_rule rule = {HERMES, .tools = b->strict, .choice = WHIM_CHOICE_AUTO,
+                             .tool_schema = "function.parameters"};
     check(b, &rule,
           LIST("", "any < text", "so\n" F("{\"s\": \"x\"}"), G("{\"z\": 1}") "\n" G("{}")),
           LIST("<tool_call>", F("{}"), G("{}") " more"));
@@ -307,15 +359,15 @@ static void what_has_no_grammar(void **state)
     whim_grammar *g = NULL;
     whim_diag diag = {{0}};
     const whim_answer_rule none[] = {
-        {.tools = b->tools, .choice = WHIM_CHOICE_AUTO, .may_reason = true},
-        {.tools = b->strict, .choice = WHIM_CHOICE_NONE},
-        {.choice = WHIM_CHOICE_AUTO, .starts_inside = true}};
+        {HERMES, .tools = b->tools, .choice = WHIM_CHOICE_AUTO, .may_reason = true},
+        {HERMES, .tools = b->strict, .choice = WHIM_CHOICE_NONE},
+        {HERMES, .choice = WHIM_CHOICE_AUTO, .starts_inside = true}};
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(whim_answer_grammar(&none[i], &g, &diag), WHIM_ERR_OK);
         assert_null(g);
     }
-    const whim_answer_rule unknown = {
-        .tools = b->tools, .choice = WHIM_CHOICE_REQUIRED, .tool_name = "h"};
+    const whim_answer_rule unknown = {HERMES, .tools = b->tools, .choice = WHIM_CHOICE_REQUIRED,
+                                      .tool_name = "h"};
     assert_int_equal(whim_answer_grammar(&unknown, &g, &diag), WHIM_ERR_INVALID);
     assert_non_null(strstr(diag.text, "\"h\""));
     const whim_answer_rule empty = {.choice = WHIM_CHOICE_REQUIRED};
@@ -324,8 +376,8 @@ static void what_has_no_grammar(void **state)
     assert_int_equal(whim_answer_grammar(&broken, &g, &diag), WHIM_ERR_INVALID);
     json_t *odd = json_loads(
         "[{\"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"nothing\"}}}]", 0, NULL);
-    whim_answer_rule type = {
-        .tools = odd, .choice = WHIM_CHOICE_REQUIRED, .tool_schema = "function.parameters"};
+    whim_answer_rule type = {HERMES, .tools = odd, .choice = WHIM_CHOICE_REQUIRED,
+                             .tool_schema = "function.parameters"};
     assert_int_equal(whim_answer_grammar(&type, &g, &diag), WHIM_ERR_INVALID);
     assert_non_null(strstr(diag.text, "tools[0].function.parameters"));
     type.tool_at = (const int32_t[]){7}; /* in the request's own list and words */
@@ -351,7 +403,7 @@ static void many_texts_between_tags(void **state)
         json_array_append_new(tools, json_pack("{s:{s:s, s:{s:o}}}", "function", "name", name,
                                                "parameters", "properties", properties));
     }
-    const whim_answer_rule rule = {.format = {.tools = WHIM_TOOLS_XML},
+    const whim_answer_rule rule = {.format = {.tools = whim_tool_words_named("xml")},
                                    .tools = tools,
                                    .choice = WHIM_CHOICE_REQUIRED,
                                    .tool_schema = "function.parameters"};
@@ -368,6 +420,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forced_hermes_calls),
+        cmocka_unit_test(forced_calls_in_other_words),
         cmocka_unit_test(forced_calls_with_tags),
         cmocka_unit_test(texts_between_tags_are_held),
         cmocka_unit_test(many_texts_between_tags),

@@ -1,26 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read out of the templates of tests/data/chat. */
+/* What is read out of the templates of tests/data/chat. With the name of a folder: what is read out
+ * of the templates (*.jinja) there, as a table. */
 #include <stdint.h>
 
+#include "base/alloc.h"
+#include "base/file.h"
 #include "chat/format.h"
 #include "support/cmocka.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static whim_chat_format detect(const char *name, const char *source)
+{
+    whim_template *tmpl = NULL;
+    whim_diag diag = {""};
+    if (source != NULL &&
+        whim_template_compile(source, (int64_t)strlen(source), name, &tmpl, &diag) != WHIM_ERR_OK) {
+        printf("%s\n", diag.text);
+    }
+    whim_chat_format format = whim_chat_format_detect(tmpl, source, NULL);
+    whim_template_destroy(tmpl);
+    return format;
+}
 
 static void templates_tell_their_form(void **state)
 {
     (void)state;
     static const struct {
-        const char *name;
-        whim_chat_format format;
+        const char *name, *tools;
+        whim_chat_format is;
     } rows[] = {
-        {"qwen3", {WHIM_TOOLS_HERMES, true, true, true}},
-        {"qwen35", {WHIM_TOOLS_XML, true, true, true}},
-        {"qwen3coder", {WHIM_TOOLS_XML, true, false, false}},
-        {"minimax", {WHIM_TOOLS_INVOKE, true, true, false}},
-        {"smollm2", {WHIM_TOOLS_HERMES, false, false, false}},
-        /* They print tools, in forms that are not read here. */
-        {"llama3", {WHIM_TOOLS_HERMES, false, false, false}},
-        {"mistral", {WHIM_TOOLS_HERMES, false, false, false}},
-        {NULL, {WHIM_TOOLS_HERMES, false, false, false}},
+        {"qwen3", "hermes", {NULL, true, true, false, false, true, true}},
+        {"qwen35", "xml", {NULL, true, true, false, false, true, true}},
+        {"qwen3coder", "xml", {NULL, true, true, false, false, false, false}},
+        {"minimax", "invoke", {NULL, true, true, false, false, true, false}},
+        {"smollm2", "hermes", {NULL, false, false, false, false, false, false}},
+        {"llama3", "llama3", {NULL, true, true, true, false, false, false}},
+        {"mistral", "mistral", {NULL, true, true, false, true, false, false}},
+        {NULL, "hermes", {NULL, false, false, false, false, false, false}},
     };
     json_t *file = json_load_file("tests/data/chat/conversations.json", JSON_ALLOW_NUL, NULL);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -29,18 +49,46 @@ static void templates_tell_their_form(void **state)
                                  : json_string_value(json_object_get(
                                        json_object_get(file, "templates"), rows[i].name));
         assert_true(source != NULL || rows[i].name == NULL);
-        const whim_chat_format is = whim_chat_format_detect(source), *want = &rows[i].format;
-        if (is.tools != want->tools || is.native_tools != want->native_tools ||
-            is.reasons != want->reasons || is.thinking_switch != want->thinking_switch) {
-            fail_msg("%s: %d %d %d %d", rows[i].name, is.tools, is.native_tools, is.reasons,
-                     is.thinking_switch);
+        const whim_chat_format is = detect(rows[i].name, source), *want = &rows[i].is;
+        if (strcmp(is.tools->name, rows[i].tools) != 0 || is.native_tools != want->native_tools ||
+            is.prints_tools != want->prints_tools || is.one_call != want->one_call ||
+            is.short_ids != want->short_ids || is.reasons != want->reasons ||
+            is.thinking_switch != want->thinking_switch) {
+            fail_msg("%s: %s %d %d %d %d %d %d", rows[i].name, is.tools->name, is.native_tools,
+                     is.prints_tools, is.one_call, is.short_ids, is.reasons, is.thinking_switch);
         }
     }
     json_decref(file);
 }
 
-int main(void)
+static int table(const char *folder)
+{
+    struct dirent **list;
+    int n = scandir(folder, &list, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        char path[1024], *text = NULL;
+        int64_t len;
+        snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
+        const char *end = strrchr(list[i]->d_name, '.');
+        if (end != NULL && strcmp(end, ".jinja") == 0 &&
+            whim_file_read_all(path, 4 << 20, &text, &len, NULL) == WHIM_ERR_OK) {
+            const whim_chat_format f = detect(list[i]->d_name, text);
+            printf("%-60s %-16s%s%s%s\n", list[i]->d_name,
+                   f.native_tools   ? f.tools->name
+                   : f.prints_tools ? "unknown"
+                                    : "prints no tools",
+                   f.native_tools && f.one_call ? " one-call" : "",
+                   f.native_tools && f.short_ids ? " short-ids" : "", f.reasons ? " thinks" : "");
+        }
+        whim_free(text);
+        free(list[i]);
+    }
+    free(list);
+    return n < 0;
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(templates_tell_their_form)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return argc > 1 ? table(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
 }

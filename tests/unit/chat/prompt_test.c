@@ -97,7 +97,7 @@ static whim_err make(const bench *b, const wish *w, whim_prompt *out, char *para
     json_t *model_kwargs = parse(w->model_kwargs);
     const whim_chat_model model = {.tok = b->tok,
                                    .tmpl = tmpl,
-                                   .format = whim_chat_format_detect(source),
+                                   .format = whim_chat_format_detect(tmpl, source, b->tok),
                                    .kwargs = model_kwargs};
     const whim_prompt_request request = {.messages = messages,
                                          .tools = tools,
@@ -177,6 +177,70 @@ static void messages_are_normalised(void **state)
         const wish w = {.tmpl = PLAIN, .messages = rows[i].messages, .thinking = -1};
         expect(*state, &w, rows[i].text);
     }
+}
+
+#define CALL_TWICE                                                                                 \
+    "[{\"role\": \"user\", \"content\": \"u\"}, {\"role\": \"assistant\", \"content\": \"so\", "   \
+    "\"tool_calls\": [{\"id\": \"call_1\", \"function\": {\"name\": \"f\", \"arguments\": "        \
+    "\"{}\"}}, "                                                                                   \
+    "{\"id\": \"call_2\", \"function\": {\"name\": \"g\", \"arguments\": \"{\\\"a\\\": 1}\"}}]}, " \
+    "{\"role\": \"tool\", \"content\": \"r2\", \"tool_call_id\": \"call_2\"}, {\"role\": "         \
+    "\"tool\", "                                                                                   \
+    "\"content\": \"r1\", \"tool_call_id\": \"call_1\"}, {\"role\": \"user\", \"content\": "       \
+    "\"v\"}]"
+
+/* A template that prints turns with one call only gets one for each. */
+static void turns_of_several_calls_are_split(void **state)
+{
+    static const char one[] =
+        "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}"
+        "{% if m.tool_calls and m.tool_calls | length > 1 %}{{ raise_exception('one') }}{% endif %}"
+        "[{{ m.role }}|{{ m.content }}{% for c in m.tool_calls or [] %}"
+        "{{ '{\"name\": \"' + c.function.name + '\", \"parameters\": ' }}"
+        "{{ c.function.arguments | tojson }}{{ '}' }}{% endfor %}]{% endfor %}";
+    const wish w = {.tmpl = one, .messages = CALL_TWICE, .thinking = -1};
+    expect(*state, &w,
+           "[user|u][assistant|so{\"name\": \"f\", \"parameters\": {}}][tool|r1]"
+           "[assistant|{\"name\": \"g\", \"parameters\": {\"a\": 1}}][tool|r2][user|v]");
+    const wish lost = {.tmpl = one,
+                       .messages = "[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": "
+                                   "{\"name\": \"f\"}}, {\"function\": {\"name\": \"g\"}}]}, "
+                                   "{\"role\": \"tool\", \"content\": \"1\"}, {\"role\": "
+                                   "\"tool\", \"content\": \"2\"}, {\"role\": \"tool\", "
+                                   "\"content\": \"3\"}]",
+                       .thinking = -1};
+    expect(*state, &lost,
+           "[assistant|{\"name\": \"f\", \"parameters\": {}}][tool|1]"
+           "[assistant|{\"name\": \"g\", \"parameters\": {}}][tool|2][tool|3]");
+}
+
+/* A template that refuses the ids that clients send gets others, the same for a call and its
+ * result. */
+static void ids_are_as_short_as_the_template_wants(void **state)
+{
+    static const char nine[] =
+        "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}"
+        "{% if m.tool_calls %}[TOOL_CALLS][{% for c in m.tool_calls %}"
+        "{% if c.id | length != 9 %}{{ raise_exception('nine') }}{% endif %}"
+        "{{ '{\"name\": \"' + c.function.name + '\", \"arguments\": {}, \"id\": ' + c.id + '}' }}"
+        "{% endfor %}]{% endif %}{% if m.role == 'tool' %}({{ m.tool_call_id }}){% endif %}"
+        "{{ m.content }}{% endfor %}";
+    const wish w = {.tmpl = nine, .messages = CALL_TWICE, .thinking = -1};
+    whim_prompt out;
+    char param[128], first[10], second[10], third[10], fourth[10];
+    whim_diag diag = {{0}};
+    assert_int_equal(make(*state, &w, &out, param, &diag), WHIM_ERR_OK);
+    assert_int_equal(
+        sscanf(whim_str_text(&out.rendered.text),
+               "u[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}, \"id\": %9[0-9a-z]}"
+               "{\"name\": \"g\", \"arguments\": {}, \"id\": %9[0-9a-z]}]so(%9[0-9a-z])"
+               "r2(%9[0-9a-z])r1v",
+               first, second, third, fourth),
+        4);
+    assert_string_equal(first, fourth);
+    assert_string_equal(second, third);
+    assert_string_not_equal(first, second);
+    whim_prompt_deinit(&out);
 }
 
 static void wrong_fields_are_named(void **state)
@@ -566,7 +630,8 @@ static void memory_may_run_out(void **state)
         assert_int_equal(whim_template_compile(source, (int64_t)strlen(source), "t", &tmpl, NULL),
                          WHIM_ERR_OK);
         json_t *messages = parse(w.messages), *list = parse(w.tools);
-        const whim_chat_model model = {.tok = b->tok, .tmpl = tmpl};
+        const whim_chat_model model = {
+            .tok = b->tok, .tmpl = tmpl, .format = whim_chat_format_detect(NULL, NULL, NULL)};
         const whim_prompt_request request = {.messages = messages, .tools = list, .thinking = -1};
         whim_alloc_fail_after(n);
         err = whim_prompt_make(&model, &request, &out, param, NULL);
@@ -583,6 +648,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_are_normalised),
+        cmocka_unit_test(turns_of_several_calls_are_split),
+        cmocka_unit_test(ids_are_as_short_as_the_template_wants),
         cmocka_unit_test(wrong_fields_are_named),
         cmocka_unit_test(thinking_is_switched),
         cmocka_unit_test(may_reason_as_told),

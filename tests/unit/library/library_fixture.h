@@ -16,10 +16,11 @@
 /* 80 characters, the end, and two that are never meant. */
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTU0123456789"
                               " \n<>/{}[]\":,._-?!'()+=|";
-/* The form of calls is found by its name. */
-#define TEMPLATE                                                                   \
-    "{# <tool_call> #}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}" \
-    "{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}{{ more }}"  \
+#define TEMPLATE                                                                                  \
+    "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}"                                 \
+    "{% for m in messages %}{{ m.role }}:{{ m.content }}{% for c in m.tool_calls or [] %}"        \
+    "<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}{{ '\\n' }}{% endfor %}{{ more " \
+    "}}"                                                                                          \
     "{% if think %}<think>{% endif %}"
 
 static char folder[64];

@@ -216,8 +216,8 @@ static inline int api_setup(void **state)
                      .version = "1",
                      .commit = "c",
                      .isa = "i"};
-    fake_model.text.format =
-        (whim_chat_format){.tools = WHIM_TOOLS_HERMES, .reasons = true, .thinking_switch = true};
+    fake_model.text.format = (whim_chat_format){
+        .tools = whim_tool_words_usual(), .reasons = true, .thinking_switch = true};
     return whim_answer_thread_open(NULL, &api.answer_thread, &diag);
 }
 

@@ -55,6 +55,14 @@ static void special_tokens_are_hidden(void **state)
     assert_string_equal(whim_str_text(&hidden), "ab<word> cd");
     whim_detokenizer d;
     whim_str out = {0};
+    whim_detokenizer_init(&d, tok, false);
+    d.shown = (const int32_t[]){whim_tokenizer_find(tok, "<plain>")};
+    d.n_shown = 1;
+    for (int64_t i = 0; i < ids.n; i++) {
+        whim_detokenizer_push(&d, ids.ids[i], &out);
+    }
+    assert_string_equal(whim_str_text(&out), "a<plain>b<word> cd");
+    whim_str_clear(&out);
     whim_detokenizer_init(&d, tok, true);
     whim_detokenizer_push(&d, -1, &out);
     whim_detokenizer_push(&d, 1 << 30, &out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the form <tool_call>{"name": .., "arguments": {..}}</tool_call>. The arguments go out as
- * they were written, byte by byte, as soon as the name is known; arguments in a string are taken
- * out of it. Other keys are passed over. */
+/* Calls that are JSON objects, {"name": .., "arguments": {..}}: between tags, in a list between
+ * tags, or as the whole answer. The arguments go out as they were written, byte by byte, as soon as
+ * the name is known; arguments in a string are taken out of it. Other keys are passed over. */
 #include "base/json.h"
 #include "base/utf8.h"
 #include "chat/tool_parser.h"
@@ -45,12 +45,28 @@ static int unescape_step(whim_unescape *u, char c, char out[8])
 
 /* --- the call --------------------------------------------------------------------------------- */
 
-void whim_hermes_start(whim_chat_parser *p)
+/* Where the parser is: before the list of calls, in an object or before it, behind one. */
+enum { AT_LIST, AT_OBJECT, BEHIND };
+
+/* Whether the answer itself is the call, without tags. */
+static bool is_bare(const whim_chat_parser *p)
 {
-    whim_hermes *h = &p->hermes;
+    return p->cfg.format.tools->open == NULL;
+}
+
+static void object_begin(whim_object_call *h, int32_t state)
+{
     whim_str_clear(&h->name);
     whim_str_clear(&h->pending);
-    *h = (whim_hermes){.name = h->name, .pending = h->pending};
+    *h = (whim_object_call){
+        .state = state, .in_list = h->in_list, .name = h->name, .pending = h->pending};
+}
+
+void whim_object_start(whim_chat_parser *p, bool at_function)
+{
+    (void)at_function;
+    p->object.in_list = false;
+    object_begin(&p->object, p->cfg.format.tools->list ? AT_LIST : AT_OBJECT);
 }
 
 static void arguments(whim_chat_parser *p, const char *bytes, int64_t n)
@@ -58,27 +74,42 @@ static void arguments(whim_chat_parser *p, const char *bytes, int64_t n)
     if (p->sent) {
         whim_tool_emit(p, WHIM_CHAT_CALL_ARGS, bytes, n);
     } else {
-        whim_str_append_n(&p->hermes.pending, bytes, n);
+        whim_str_append_n(&p->object.pending, bytes, n);
     }
 }
 
 static void send_when_known(whim_chat_parser *p)
 {
-    whim_hermes *h = &p->hermes;
-    if (!p->sent && h->has_name && h->begun) {
-        whim_tool_send(p, whim_str_text(&h->name), h->name.len);
-        arguments(p, h->pending.text, h->pending.len);
+    whim_object_call *h = &p->object;
+    if (p->sent || !h->has_name || !h->begun) {
+        return;
     }
+    whim_tool_send(p, whim_str_text(&h->name), h->name.len);
+    arguments(p, h->pending.text, h->pending.len);
 }
 
-static bool key_is(const whim_hermes *h, const char *word)
+static bool key_is(const whim_object_call *h, const char *word)
 {
     size_t n = strlen(word);
     return (size_t)h->n_key == n && memcmp(h->key, word, n) == 0;
 }
 
+/* An object without tags may be an answer that is no call, and should not wait for its end. */
+static bool is_key_of_calls(const whim_object_call *h)
+{
+    return key_is(h, "name") || key_is(h, "parameters") || key_is(h, "arguments") ||
+           key_is(h, "type") || key_is(h, "id");
+}
+
+static bool is_tool(const whim_chat_parser *p)
+{
+    const whim_str *name = &p->object.name;
+    return strlen(whim_str_text(name)) == (size_t)name->len &&
+           whim_tool_function(p->cfg.tools, whim_str_text(name)) != NULL;
+}
+
 /* What a value of the outer object that begins with c is for, or -1 when it cannot be a call's. */
-static int role_of(const whim_hermes *h, char c)
+static int role_of(const whim_object_call *h, char c)
 {
     if (key_is(h, "name")) {
         return c == '"' && !h->has_name ? NAME : -1;
@@ -92,7 +123,7 @@ static int role_of(const whim_hermes *h, char c)
 /* A byte inside the string of a name or of arguments; false when it breaks the call. */
 static bool string_byte(whim_chat_parser *p, char c)
 {
-    whim_hermes *h = &p->hermes;
+    whim_object_call *h = &p->object;
     char out[8];
     int n = unescape_step(&h->unescape, c, out);
     if (h->role == NAME) {
@@ -116,13 +147,13 @@ static bool string_byte(whim_chat_parser *p, char c)
 /* The string of a name or of arguments is over. */
 static bool string_ends(whim_chat_parser *p)
 {
-    whim_hermes *h = &p->hermes;
+    whim_object_call *h = &p->object;
     char out[8];
     int n = unescape_step(&h->unescape, '\0', out);
     if (h->role == NAME) {
         whim_str_append_n(&h->name, out, n);
         h->has_name = h->name.len > 0;
-        return h->has_name;
+        return h->has_name && (!is_bare(p) || is_tool(p));
     }
     if (!h->begun) { /* an empty text */
         h->begun = true;
@@ -135,10 +166,10 @@ static bool string_ends(whim_chat_parser *p)
 /* A byte of the outer object, with the walk before and after it; false when it breaks the call. */
 static bool object_byte(whim_chat_parser *p, const whim_json_walk *before, char c)
 {
-    whim_hermes *h = &p->hermes;
+    whim_object_call *h = &p->object;
     const whim_json_walk *now = &h->walk;
     if (now->phase == WHIM_JSON_DONE) {
-        if (!h->has_name || h->pending.failed) {
+        if (!h->has_name || h->pending.failed || (is_bare(p) && !h->begun)) {
             return false;
         }
         if (!h->begun) {
@@ -147,14 +178,14 @@ static bool object_byte(whim_chat_parser *p, const whim_json_walk *before, char 
         }
         send_when_known(p);
         whim_tool_end(p);
-        h->closed = true;
+        h->state = BEHIND;
         return true;
     }
     if (before->depth == 1 && before->phase == WHIM_JSON_STRING && before->key) {
         if (now->phase == WHIM_JSON_STRING && h->n_key < (int32_t)sizeof h->key) {
             h->key[h->n_key++] = c;
         }
-        return true;
+        return now->phase == WHIM_JSON_STRING || !is_bare(p) || is_key_of_calls(h);
     }
     if (now->phase == WHIM_JSON_STRING && now->key && now->depth == 1) {
         h->n_key = 0;
@@ -179,28 +210,81 @@ static bool object_byte(whim_chat_parser *p, const whim_json_walk *before, char 
     return ok && !h->pending.failed;
 }
 
-void whim_hermes_step(whim_chat_parser *p, char c)
+/* What follows an object: another one, the end of the list, the closing tag, or the answer's
+ * text. */
+static void behind_byte(whim_chat_parser *p, char c)
 {
-    whim_hermes *h = &p->hermes;
-    const whim_json_walk before = h->walk;
-    if (h->closed) {
-        const char *const tags[] = {whim_tool_tags(WHIM_TOOLS_HERMES)->close};
-        if (p->n_tag == 0 && whim_is_blank(c)) {
-            return;
+    const whim_tool_words *words = p->cfg.format.tools;
+    whim_object_call *h = &p->object;
+    if (p->n_tag == 0 && whim_is_blank(c)) {
+        return;
+    }
+    bool gap = (h->in_list && c == ',') || (is_bare(p) && (c == ';' || c == ','));
+    if (p->n_tag == 0 && (gap || (c == '{' && is_bare(p)))) {
+        object_begin(h, AT_OBJECT);
+        p->sent = false;
+        if (c == '{') {
+            whim_object_step(p, c);
         }
-        int match = whim_tool_match(p, tags, 1, c);
-        if (match == 0) {
+        return;
+    }
+    if (p->n_tag == 0 && h->in_list && c == ']') {
+        h->in_list = false;
+        h->state = BEHIND;
+        if (words->close[0] == '\0') {
             whim_tool_leave(p);
-        } else if (match == -2) {
-            whim_tool_break(p, c);
+        }
+        return;
+    }
+    const char *const tags[] = {words->close, words->prefix};
+    int match = whim_tool_match(p, tags, 2, c);
+    if (match == 0) {
+        whim_tool_leave(p);
+    } else if (match == 1) {
+        p->n_tag = 0; /* before another one */
+    } else if (match == -2) {
+        whim_tool_break(p, c);
+    }
+}
+
+/* The list may be missing where there is one call. */
+static void list_byte(whim_chat_parser *p, char c)
+{
+    whim_object_call *h = &p->object;
+    if (c == '{') {
+        h->state = AT_OBJECT;
+        whim_object_step(p, c);
+        return;
+    }
+    if ((c != '[' && !whim_is_blank(c)) || !whim_tool_hold(p, &c, 1)) {
+        whim_tool_break(p, c);
+        return;
+    }
+    h->in_list = c == '[';
+    h->state = h->in_list ? AT_OBJECT : AT_LIST;
+}
+
+void whim_object_step(whim_chat_parser *p, char c)
+{
+    whim_object_call *h = &p->object;
+    const whim_json_walk before = h->walk;
+    if (h->state != AT_OBJECT) {
+        (h->state == BEHIND ? behind_byte : list_byte)(p, c);
+        return;
+    }
+    if (before.depth == 0 && p->raw.len == 0 && (whim_is_blank(c) || (h->in_list && c == ']'))) {
+        if (c == ']') { /* behind a comma too many */
+            behind_byte(p, c);
         }
         return;
     }
     bool first = before.depth == 0 && !whim_is_blank(c);
-    if ((first && c != '{') || !whim_json_walk_step(&h->walk, c) || !object_byte(p, &before, c) ||
-        (!p->sent && !h->closed && !whim_tool_hold(p, &c, 1))) {
+    if ((first && c != '{') || !whim_json_walk_step(&h->walk, c) || !object_byte(p, &before, c)) {
         whim_tool_break(p, c);
         return;
     }
     send_when_known(p);
+    if (!p->sent && !whim_tool_hold(p, &c, 1)) {
+        whim_tool_break(p, c);
+    }
 }

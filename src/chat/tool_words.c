@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words of calls that are no architecture's own: templates of many models have them. */
+#include "chat/tool_words.h"
+
+#include "base/utf8.h"
+#include "models/model.h"
+
+#include <string.h>
+
+#define JSON_CALL \
+    .function = "{\"name\": ", .function_close = ", \"arguments\": ", .function_end = "}"
+
+/* A list between two tags. */
+#define LIST(word, begin, end)                                                           \
+    {                                                                                    \
+        .name = word, .form = WHIM_TOOLS_OBJECT,                                         \
+        .mark = begin "[{\"name\": \"$\", \"arguments\": {", .thoughts_hold_tags = true, \
+        .open = begin, .close = end, .list = true, .written = {                          \
+            .call = begin "[",                                                           \
+            .call_end = "]" end,                                                         \
+            .around_all = true,                                                          \
+            .between = ", ",                                                             \
+            JSON_CALL                                                                    \
+        }                                                                                \
+    }
+
+/* Arguments behind a name. */
+#define NAMED(begin, end, after_all, gap)                                                     \
+    .form = WHIM_TOOLS_NAMED, .thoughts_hold_tags = true, .function = begin, .name_end = end, \
+    .function_end = after_all,                                                                \
+    .written = {.call = "",                                                                   \
+                .call_end = "",                                                               \
+                .around_all = true,                                                           \
+                .between = gap,                                                               \
+                .function = begin,                                                            \
+                .function_close = end,                                                        \
+                .function_end = after_all}
+
+#define CALLS_BEGIN "<｜tool▁calls▁begin｜>"
+#define CALLS_END "<｜tool▁calls▁end｜>"
+#define CALL_BEGIN "<｜tool▁call▁begin｜>"
+#define CALL_END "<｜tool▁call▁end｜>"
+#define CALL_SEP "<｜tool▁sep｜>"
+
+static const whim_tool_words list[] = {
+    /* The first is for models that have no form of their own, too. */
+    {.name = "hermes",
+     .form = WHIM_TOOLS_OBJECT,
+     .mark = "<tool_call>{",
+     .open = "<tool_call>",
+     .close = "</tool_call>",
+     .written =
+         {.call = "<tool_call>\n", .call_end = "\n</tool_call>", .between = "\n", JSON_CALL}},
+    LIST("mistral", "[TOOL_CALLS]", ""),
+    LIST("toolcall", "<TOOLCALL>", "</TOOLCALL>"),
+    LIST("tool_calls", "<tool_calls>", "</tool_calls>"),
+    {.name = "mistral-args",
+     .mark = "[TOOL_CALLS]$[",
+     .call_id = "[CALL_ID]",
+     NAMED("[TOOL_CALLS]", "[ARGS]", "", "")},
+    {.name = "functionary", .mark = "<function=$>{", NAMED("<function=", ">", "</function>", "")},
+    {.name = "deepseek",
+     .mark = CALL_BEGIN "$" CALL_SEP "{",
+     .form = WHIM_TOOLS_NAMED,
+     .thoughts_hold_tags = true,
+     .open = CALLS_BEGIN,
+     .close = CALLS_END,
+     .function = CALL_BEGIN,
+     .name_end = CALL_SEP,
+     .function_end = CALL_END,
+     .written = {.call = CALLS_BEGIN,
+                 .call_end = CALLS_END,
+                 .around_all = true,
+                 .between = "",
+                 .function = CALL_BEGIN,
+                 .function_close = CALL_SEP,
+                 .function_end = CALL_END}},
+    {.name = "deepseek-fenced",
+     .mark = CALL_BEGIN "function" CALL_SEP "$```json{",
+     .form = WHIM_TOOLS_NAMED,
+     .thoughts_hold_tags = true,
+     .open = CALLS_BEGIN,
+     .close = CALLS_END,
+     .function = CALL_BEGIN "function" CALL_SEP,
+     .name_end = "\n```json\n",
+     .function_end = "```" CALL_END,
+     .written = {.call = CALLS_BEGIN,
+                 .call_end = CALLS_END,
+                 .around_all = true,
+                 .between = "\n",
+                 .function = CALL_BEGIN "function" CALL_SEP,
+                 .function_close = "\n```json\n",
+                 .function_end = "\n```" CALL_END}},
+};
+enum { N_OWN = sizeof list / sizeof list[0] };
+
+const whim_tool_words *whim_tool_words_usual(void)
+{
+    return &list[0];
+}
+
+/* --- finding ---------------------------------------------------------------------------------- */
+
+static const char *skip_blanks(const char *s)
+{
+    while (*s != '\0' && whim_is_blank(*s)) {
+        s++;
+    }
+    return s;
+}
+
+/* Whether a text begins with a mark. */
+static bool begins(const char *text, const char *mark, const char *name)
+{
+    size_t n = strlen(name);
+    for (mark = skip_blanks(mark); *mark != '\0'; mark = skip_blanks(mark + 1)) {
+        text = skip_blanks(text);
+        bool is_name = *mark == '$' && strncmp(text, name, n) == 0;
+        if (!is_name && *text != *mark) {
+            return false;
+        }
+        text += is_name ? n : 1;
+    }
+    return true;
+}
+
+/* Whether a call is written in these words; without tags it is nothing but the call. */
+static bool is_in(const char *call, const whim_tool_words *words, const char *name)
+{
+    if (words->open == NULL && words->function == NULL) {
+        return begins(call, words->mark, name);
+    }
+    for (const char *at = skip_blanks(call); *at != '\0'; at = skip_blanks(at + 1)) {
+        if (begins(at, words->mark, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All that are known, NULL for a model that has none. */
+static int32_t count(void)
+{
+    return whim_model_count() + N_OWN;
+}
+
+static const whim_tool_words *at(int32_t i)
+{
+    return i < N_OWN ? &list[i] : whim_model_tool_words(i - N_OWN);
+}
+
+const whim_tool_words *whim_tool_words_of(const char *call, const char *name)
+{
+    for (int32_t i = 0; i < count(); i++) {
+        const whim_tool_words *words = at(i);
+        if (words != NULL && is_in(call, words, name)) {
+            return words;
+        }
+    }
+    return NULL;
+}
+
+const whim_tool_words *whim_tool_words_named(const char *name)
+{
+    for (int32_t i = 0; i < count(); i++) {
+        const whim_tool_words *words = at(i);
+        if (words != NULL && strcmp(words->name, name) == 0) {
+            return words;
+        }
+    }
+    return NULL;
+}
+
+bool whim_tool_words_have(const whim_tool_words *words, const char *token, int64_t n)
+{
+    enum { LEAST = 3 }; /* shorter ones stand in any text */
+    const char *const all[] = {words->open,         words->close,     words->prefix,
+                               words->function,     words->name_end,  words->call_id,
+                               words->function_end, words->parameter, words->parameter_end};
+    for (size_t i = 0; n >= LEAST && i < sizeof all / sizeof all[0]; i++) {
+        if (all[i] != NULL && memmem(all[i], strlen(all[i]), token, (size_t)n) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The words of calls that are known here: the models' own, and those that many templates share.
+ * Threads: plain data. */
+#ifndef WHIM_CHAT_TOOL_WORDS_H
+#define WHIM_CHAT_TOOL_WORDS_H
+
+#include "models/tool_words.h"
+
+#include <stdint.h>
+
+/* For models whose templates print no tools. */
+const whim_tool_words *whim_tool_words_usual(void);
+
+/* The words that a printed call of the function `name` is written in; NULL: none of those known. */
+const whim_tool_words *whim_tool_words_of(const char *call, const char *name);
+
+/* The words that are called so, or NULL. */
+const whim_tool_words *whim_tool_words_named(const char *name);
+
+/* Whether a token's text is part of what the parser looks for. */
+bool whim_tool_words_have(const whim_tool_words *words, const char *token, int64_t n);
+
+#endif
