@@ -207,8 +207,11 @@ static whim_jargs drop_args(const whim_jargs *args, int64_t count)
 static whim_jval filter_map(whim_jinja *j, const whim_jcall *c)
 {
     const whim_jargs *raw = c->raw;
-    const whim_jlist *items = whim_jval_iterate(j, c->self);
     whim_jval out = whim_jval_list(j, WHIM_JL_STREAM);
+    if (!whim_jval_truth(c->self)) { /* none, too, has no items for Jinja */
+        return out;
+    }
+    const whim_jlist *items = whim_jval_iterate(j, c->self);
     const whim_jval *attribute = whim_jdict_get(j, &raw->named, "attribute", 9);
     const whim_jval *missing = whim_jdict_get(j, &raw->named, "default", 7);
     bool by_attribute = raw->pos.n == 0 && attribute != NULL;
@@ -238,8 +241,11 @@ static whim_jval filter_choose(whim_jinja *j, const whim_jcall *c)
     bool by_attribute = (c->mode & BY_ATTRIBUTE) != 0, want = (c->mode & WANT) != 0;
     const whim_jargs *raw = c->raw;
     int64_t skip = by_attribute + 1;
-    const whim_jlist *items = whim_jval_iterate(j, c->self);
     whim_jval out = whim_jval_list(j, WHIM_JL_STREAM);
+    if (!whim_jval_truth(c->self)) {
+        return out;
+    }
+    const whim_jlist *items = whim_jval_iterate(j, c->self);
     if (items->n > 0 && by_attribute && raw->pos.n == 0) {
         whim_jinja_fail(j, "the name of an attribute is missing");
     }
