@@ -43,6 +43,15 @@ static void mc_put(uint32_t there, uint32_t x)
     asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(there), "r"(x) : "memory");
 }
 
+/* Nobody may write into a block that has not begun: each says that it has, and waits for the others
+ * where it has waited for the last kernel anyway. */
+static void mc_begin()
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    BEGIN
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
 /* One row of one head of keys. */
 template <int D> struct mc_rows {
     typedef mc_space<D> space_type;
@@ -237,7 +246,7 @@ template <int D> static void mc_run(const whim_cuda_attn_args &a)
     extern "C" __global__ void __launch_bounds__(128, 2)                           \
         __cluster_dims__(MC_BLOCKS, 1, 1) k_attn_cluster_##D(ARGS(whim_cuda_attn_args)) \
     {                                                                              \
-        BEGIN                                                                      \
+        mc_begin();                                                                \
         mc_run<D>(a);                                                              \
     }
 #else

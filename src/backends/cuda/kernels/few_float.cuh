@@ -12,6 +12,12 @@ template <int R> struct few_crew {
     enum { ROWS = R > 1 ? 2 : 1 /* of a thread */, CHAINS = R > 1 ? 64 : 32 };
 };
 
+/* Both crews, each in a loop of its own: __syncthreads would have to be the same one for all. */
+template <int R> static void few_crews_meet()
+{
+    asm volatile("barrier.sync 1, %0;" ::"n"(few_crew<R>::CHAINS + FEW_FETCHERS) : "memory");
+}
+
 template <class W, int R> struct few_stage {
     enum {
         VECTORS = R > 1 ? 32 : 64, /* of an output; launch_args.h has the bytes of all stages */
@@ -155,7 +161,7 @@ static void few_float_fetch(few_stage<W, R> *stages, const whim_cuda_few_args &a
     }
     for (int at = 0; p.item < walk.n_item; at = (at + 1) % FEW_STAGES) {
         copies_wait<AHEAD - 1>();
-        __syncthreads(); /* stage `at` is full, the one before it is free */
+        few_crews_meet<R>(); /* stage `at` is full, the one before it is free */
         if (ahead.item < walk.n_item) {
             few_stage<W, R> *to = &stages[(at + AHEAD) % FEW_STAGES];
             few_fetch_weights(to, a, ahead, fetcher);
@@ -179,7 +185,7 @@ static void few_float_add(const few_stage<W, R> *stages, const whim_cuda_few_arg
     wait_for_last(); /* y may be what the last kernel reads */
     for (int at = 0; p.item < walk.n_item; at = (at + 1) % FEW_STAGES) {
         few_place next = few_next(walk, p);
-        __syncthreads();
+        few_crews_meet<R>();
         if (row < R / N && row < a.n_row) {
             int64_t left = a.k - p.stretch * stage::LENGTH;
             int here = left < stage::LENGTH ? (int)left : stage::LENGTH;
