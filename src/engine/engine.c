@@ -7,6 +7,7 @@
 #include "engine/engine_inner.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static whim_err prepare(whim_engine *e, whim_diag *diag)
 {
@@ -48,19 +49,28 @@ static whim_err prepare_here(const whim_engine_cfg *cfg, whim_engine **out, whim
     return WHIM_ERR_OK;
 }
 
+/* Why a device cannot have the model, behind those of the devices before it. */
+static void reason_add(whim_diag *all, const char *name, const whim_diag *why)
+{
+    size_t n = strlen(all->text);
+    snprintf(all->text + n, sizeof all->text - n, "%s%s: %s", n > 0 ? "; " : "", name, why->text);
+}
+
 /* On the first of a backend's devices that has room for it. */
 static whim_err prepare_on(const whim_engine_cfg *cfg, const whim_backend *backend,
                            whim_engine **out, whim_diag *diag)
 {
     whim_engine_cfg there = *cfg;
     whim_device *device = NULL;
+    whim_diag why = {""};
+    whim_err err = WHIM_ERR_NOT_FOUND;
     int32_t n = backend->device_count();
     char name[64];
     there.backend = name;
     for (int32_t i = 0; i < n; i++) {
-        whim_diag why = {""};
+        why.text[0] = '\0';
         snprintf(name, sizeof name, "%s:%d", backend->name, i);
-        whim_err err = prepare_here(&there, out, &why);
+        err = prepare_here(&there, out, &why);
         if (err == WHIM_ERR_OK) {
             err = whim_memory_plan_check(&(*out)->plan, &why);
             if (err == WHIM_ERR_OK) {
@@ -70,13 +80,15 @@ static whim_err prepare_on(const whim_engine_cfg *cfg, const whim_backend *backe
             whim_engine_close(*out);
             *out = NULL;
         }
-        if (i == n - 1) {
-            return whim_fail(diag, err, "%s", why.text);
-        }
+        reason_add(diag, n > 1 ? name : backend->name, &why);
+    }
+    if (n > 0) {
+        return err;
     }
     whim_device_cfg none = {0};
-    whim_err err = backend->device_open(0, &none, &device, diag); /* says what is missing */
+    err = backend->device_open(0, &none, &device, &why); /* says what is missing */
     whim_device_close(device);
+    reason_add(diag, backend->name, &why);
     return err == WHIM_ERR_OK ? WHIM_ERR_NOT_FOUND : err;
 }
 
@@ -95,7 +107,7 @@ whim_err whim_engine_prepare(const whim_engine_cfg *cfg, whim_engine **out, whim
             return WHIM_ERR_OK;
         }
         if (err != WHIM_ERR_NOT_FOUND) { /* else nobody misses it */
-            (void)whim_fail(&passed, err, "%s: %s", backend->name, why.text);
+            passed = why;
         }
     }
     whim_engine_blame_of(cfg, "");

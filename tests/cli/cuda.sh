@@ -51,6 +51,12 @@ n = min(32, json.loads(text)['threads'])
 one, all = (json.load(open(f'$TEST_TMP/{name}.json'))['plan'] for name in ('one', 'all'))
 assert all['loading'] == n * one['loading'] > 0, (n, one, all)"
 
+mkdir "$TEST_TMP/damaged"
+echo "no library" >"$TEST_TMP/damaged/libcuda.so.1"
+LD_LIBRARY_PATH=$TEST_TMP/damaged run_it run "$tiny" --ids 1 -n 1
+expect "a driver that cannot be loaded is missed" 0 err "cpu is used in place of a better device" err "there is a driver" \
+    err "damaged/libcuda.so.1: " err "525 or newer" err "device: cpu"
+
 # refused NAME WISHES TEXT...: asked for it is refused with the texts; left to us the CPU is used, and the same is said.
 refused()
 {
@@ -69,6 +75,8 @@ refused "an old GPU" major=7 "Fake GPU 0" "capability 7.0" "8.0 is the oldest"
 refused "memory that others have" retain=2 "no memory for a context" "nvidia-smi"
 refused "exclusive mode" retain=46 "to itself" "exclusive mode"
 refused "too little memory" free=900000 "the model needs" "on the device"
+with "retain=46 count=2 free=900000" run "$tiny" --ids 1 -n 1
+expect "each of two GPUs is told of" 0 err "cuda:0: GPU 0: another process has it to itself" err "; cuda:1: the model needs"
 with "retain=46 count=2" run "$tiny" --ids 1 -n 1
 expect "the second GPU where the first cannot be had" 0 err "device: cuda: Fake GPU 1"
 with "count=2" run "$tiny" --ids 1 -n 1 --backend cuda:2

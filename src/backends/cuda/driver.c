@@ -3,7 +3,9 @@
 #include "backends/cuda/driver.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 static const char hint[] = "install NVIDIA's driver, version 525 or newer, or use --backend cpu";
@@ -59,11 +61,21 @@ static whim_err driver_start(const char *library, whim_cu_driver *cu, whim_diag 
     return WHIM_ERR_OK;
 }
 
+/* Nobody misses a driver that is not there, but one whose file, or what it needs, is damaged. */
+static whim_err library_refused(const char *library, const char *said, whim_diag *diag)
+{
+    bool none = strstr(said, library) != NULL && strstr(said, strerror(ENOENT)) != NULL;
+    return none ? whim_fail(diag, WHIM_ERR_NOT_FOUND, "no driver: %s; %s", said, hint)
+                : whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                            "there is a driver, but its library cannot be loaded: %s; %s", said,
+                            hint);
+}
+
 whim_err whim_cu_driver_load(const char *library, whim_cu_driver *out, whim_diag *diag)
 {
     void *lib = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (lib == NULL) {
-        return whim_fail(diag, WHIM_ERR_NOT_FOUND, "no driver: %s; %s", dlerror(), hint);
+        return library_refused(library, dlerror(), diag);
     }
     whim_err err = symbols_find(lib, library, out, diag);
     err = err != WHIM_ERR_OK ? err : driver_start(library, out, diag);
