@@ -15,7 +15,7 @@ typedef struct bench {
     whim_runner *runner;
     const whim_config *config;
     whim_dtype type;                    /* of most multiply-adds; the peak is that of its units */
-    double machine_gbs, machine_gflops; /* ceilings */
+    double machine_gbs, machine_gflops; /* ceilings, NAN: not known */
     double load_s, first_token_s;       /* from the command's start */
     int64_t max_batch, n_round;
     int64_t max_rows;                       /* of --verify-rows, else 0 */

@@ -7,6 +7,7 @@
 #include "bench/suite.h"
 #include "engine/machine.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -196,8 +197,11 @@ static whim_err bench_model(bench *b, int64_t start_ns, whim_str *out, whim_diag
     whim_err err = bench_first_token(b, start_ns, diag);
     whim_progress_finish(&b->bar, err == WHIM_ERR_OK);
     WHIM_TRY(err);
-    WHIM_TRY(whim_machine_read_gbs(caps->n_thread, each, &b->machine_gbs, diag));
-    WHIM_TRY(whim_machine_peak_gflops(caps, b->type, caps->n_thread, each, &b->machine_gflops));
+    b->machine_gbs = b->machine_gflops = NAN;
+    if (!whim_engine_plan(b->engine)->apart) { /* what the CPUs can do says nothing of a GPU */
+        WHIM_TRY(whim_machine_read_gbs(caps->n_thread, each, &b->machine_gbs, diag));
+        WHIM_TRY(whim_machine_peak_gflops(caps, b->type, caps->n_thread, each, &b->machine_gflops));
+    }
     if (!options->json && options->oracle == NULL && options->verify_rows.n == 0) {
         bench_append_head(b, out);
         WHIM_TRY(bench_print(out, b, diag));

@@ -2,6 +2,7 @@
 /* The figures of a bench and how they are printed. */
 #include "bench/bench.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* --- figures ---------------------------------------------------------------------------------- */
@@ -61,24 +62,38 @@ void bench_append_head(const bench *b, whim_str *out)
     whim_str_printf(out, "%s on %s\n", b->model, caps->summary);
     whim_str_printf(out, "loaded in %.2f s, first token after %.2f s\n", b->load_s,
                     b->first_token_s);
-    whim_str_printf(out,
-                    "%lld prompt tokens, %lld generated, best and median of %lld; the machine "
-                    "reads %.1f GB/s and does %.1f GFLOP/s for %s weights\n\n",
+    whim_str_printf(out, "%lld prompt tokens, %lld generated, best and median of %lld",
                     (long long)b->options->prompt_tokens, (long long)b->options->tokens,
-                    (long long)b->n_round, b->machine_gbs, b->machine_gflops,
-                    whim_dtype_get(b->type)->name);
+                    (long long)b->n_round);
+    if (!isnan(b->machine_gbs)) {
+        whim_str_printf(out, "; the machine reads %.1f GB/s and does %.1f GFLOP/s for %s weights",
+                        b->machine_gbs, b->machine_gflops, whim_dtype_get(b->type)->name);
+    }
+    whim_str_append(out, "\n\n");
     whim_str_printf(out, "%5s %19s %26s %15s %15s\n", "", "prompt tokens/s", "generated tokens/s",
                     "read GB/s", "GFLOP/s");
     whim_str_printf(out, "%5s %9s %9s %9s %9s %6s %8s %6s %8s %6s\n", "batch", "best", "median",
                     "best", "median", "depth", "", "share", "", "share");
 }
 
+/* A speed and its share of the ceiling, where that is known. */
+static void append_share(double speed, double share, whim_str *out)
+{
+    whim_str_printf(out, " %8.1f", speed);
+    if (isnan(share)) {
+        whim_str_printf(out, " %6s", "-");
+    } else {
+        whim_str_printf(out, " %5.0f%%", 100 * share);
+    }
+}
+
 void bench_append_row(const bench_row *r, whim_str *out)
 {
-    whim_str_printf(out, "%5lld %9.1f %9.1f %9.1f %9.1f %6lld %8.1f %5.0f%% %8.1f %5.0f%%\n",
-                    (long long)r->batch, r->prompt_best, r->prompt_median, r->gen_best,
-                    r->gen_median, (long long)r->depth, r->read_gbs, 100 * r->read_share, r->gflops,
-                    100 * r->peak_share);
+    whim_str_printf(out, "%5lld %9.1f %9.1f %9.1f %9.1f %6lld", (long long)r->batch, r->prompt_best,
+                    r->prompt_median, r->gen_best, r->gen_median, (long long)r->depth);
+    append_share(r->read_gbs, r->read_share, out);
+    append_share(r->gflops, r->peak_share, out);
+    whim_str_append(out, "\n");
 }
 
 void bench_append_peer(const bench *b, const bench_row *rows, int32_t n_row, whim_str *out)

@@ -57,6 +57,15 @@ LD_LIBRARY_PATH=$TEST_TMP/damaged run_it run "$tiny" --ids 1 -n 1
 expect "a driver that cannot be loaded is missed" 0 err "cpu is used in place of a better device" err "there is a driver" \
     err "damaged/libcuda.so.1: " err "525 or newer" err "device: cpu"
 
+with "" bench "$tiny" -p 20 -n 4 -b 1 -r 1 --json -q
+expect_python "bench has no ceilings of a GPU" "
+r = json.loads(text)
+assert all(r[k] is None for k in ('machine_gbs', 'machine_gflops', 'read_share', 'peak_share')), r
+assert r['read_gbs'] > 0 and r['gflops'] > 0, r"
+with "" bench "$tiny" -p 20 -n 4 -b 1 -r 1 -q
+expect "nor tells those of the CPUs" 0 out "best and median of 1
+"
+
 # refused NAME WISHES TEXT...: asked for it is refused with the texts; left to us the CPU is used, and the same is said.
 refused()
 {
