@@ -323,27 +323,36 @@ static void results_place(const whim_runner *r, int32_t *block)
     }
 }
 
+static int64_t rows_of(const group_parts *of)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < of->n_part; i++) {
+        n += of->parts[i].n_tok;
+    }
+    return n;
+}
+
 /* The blocks of all groups, whose outputs are padded to the most that one has; where graphs are
- * replayed all else is, too. How many words they are. */
+ * replayed all else is, too, but rows that are kept. How many words they are. */
 static int64_t blocks_fill(whim_runner *r, const whim_step_part *parts, int64_t n_part,
                            const whim_step_size *most, int32_t flags)
 {
     int64_t n_word = 0;
-    whim_step_size bucket = *most;
-    if (r->cfg.graphs) {
-        whim_graphs_bucket(&bucket, flags, &r->cfg);
-    }
     for (int32_t g = 0; g < r->n_group; g++) {
         int32_t *block = r->block + n_word;
         group_parts of = parts_of(parts, n_part, g);
-        if (!r->cfg.graphs) {
-            bucket.n_row = 0;
-            bucket.n_seq = of.n_part;
-            for (int64_t i = 0; i < of.n_part; i++) {
-                bucket.n_row += of.parts[i].n_tok;
-            }
+        bool keeps = keeps_rows(r, of.parts, of.n_part);
+        int32_t own_flags = flags | (keeps ? WHIM_STEP_KEEP : 0);
+        whim_step_size bucket = *most;
+        if (!r->cfg.graphs || keeps) { /* fewer rows can be kept than another group may have */
+            bucket.n_row = rows_of(&of);
         }
-        whim_step_fill(of.parts, of.n_part, &bucket, flags, block);
+        if (r->cfg.graphs) {
+            whim_graphs_bucket(&bucket, own_flags, &r->cfg);
+        } else {
+            bucket.n_seq = of.n_part;
+        }
+        whim_step_fill(of.parts, of.n_part, &bucket, own_flags, block);
         results_place(r, block);
         n_word += whim_step_head_of(block)->n_word;
     }
@@ -353,8 +362,6 @@ static int64_t blocks_fill(whim_runner *r, const whim_step_part *parts, int64_t 
 static whim_err queue(whim_runner *r, const whim_step_part *parts, int64_t n_part,
                       const whim_step_size *most, int32_t flags, whim_diag *diag)
 {
-    bool keeps = keeps_rows(r, parts, n_part);
-    flags |= keeps ? WHIM_STEP_KEEP : 0;
     flags |= comes_after(parts, n_part) ? WHIM_STEP_AFTER : 0;
     for (int64_t i = 0; i < n_part; i++) {
         WHIM_TRY(whim_sequence_grow(parts[i].seq, whim_runner_pool_of(r, parts[i].seq->group),
@@ -364,7 +371,7 @@ static whim_err queue(whim_runner *r, const whim_step_part *parts, int64_t n_par
     if ((flags & WHIM_STEP_DRAFT) == 0) {
         trials_set(r, parts, n_part);
     }
-    r->n_trial = keeps ? r->n_step : r->n_trial;
+    r->n_trial = keeps_rows(r, parts, n_part) ? r->n_step : r->n_trial;
     asks_pass(r, parts, n_part, most);
     return whim_exec_submit(r->exec, r->block, n_word, NULL, diag);
 }

@@ -58,7 +58,7 @@ struct whim_exec {
     whim_exec_tap tap;           /* without functions: nobody listens */
     whim_step_size last;         /* the step submitted last; n_out 0: its results are of no use */
     whim_groups last_groups;     /* whose they are; `last` counts what is gathered of them */
-    whim_groups kept_groups;     /* of the last step with WHIM_STEP_KEEP */
+    whim_groups kept_groups;     /* n_row: of each group's last step with WHIM_STEP_KEEP */
     whim_sample_ask *placed;     /* [whim_exec_outs] the asks of groups, where outputs lie */
     bool last_chose;             /* its results are chosen tokens, else the best */
     const whim_sample_ask *asks; /* [n_ask] of the next step */

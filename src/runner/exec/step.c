@@ -175,8 +175,8 @@ static whim_err blocks_check(const whim_exec *x, const int32_t *blocks, int64_t 
     for (int32_t g = 0; g < n_group; g++) {
         WHIM_TRY(whim_step_check(blocks, n_word, &x->limits, results_there(x), diag));
         const whim_step_head *head = whim_step_head_of(blocks);
-        if (head->flags != first->flags || head->bucket_out != first->bucket_out ||
-            head->n_top != first->n_top) {
+        bool alike = ((head->flags ^ first->flags) & ~WHIM_STEP_KEEP) == 0; /* each for itself */
+        if (!alike || head->bucket_out != first->bucket_out || head->n_top != first->n_top) {
             return whim_fail(diag, WHIM_ERR_CORRUPT,
                              "group %d of a step has flags %d and %d outputs of %d, the first has "
                              "%d, %d and %d",
@@ -252,6 +252,21 @@ void whim_exec_ask(whim_exec *x, const whim_sample_ask *asks, int64_t n_ask)
     x->n_ask = n_ask;
 }
 
+/* Which rows can be taken later, of this rank's group and of the others. */
+static void kept_note(whim_exec *x, const int32_t *blocks, const whim_step_head *own)
+{
+    if ((own->flags & WHIM_STEP_KEEP) != 0) {
+        x->kept.n_row = own->n_row;
+    }
+    for (int32_t g = 0; g < whim_exec_groups(&x->cfg); g++) {
+        const whim_step_head *head = whim_step_head_of(blocks);
+        if ((head->flags & WHIM_STEP_KEEP) != 0) {
+            x->kept_groups.n_row[g] = head->n_row;
+        }
+        blocks += head->n_word;
+    }
+}
+
 static whim_err submit(whim_exec *x, const int32_t *blocks, int64_t n_word, const float *embeds,
                        whim_diag *diag)
 {
@@ -284,10 +299,7 @@ static whim_err submit(whim_exec *x, const int32_t *blocks, int64_t n_word, cons
     x->last_groups = groups;
     x->last_chose = chose;
     x->n_submitted++;
-    if ((head->flags & WHIM_STEP_KEEP) != 0) {
-        x->kept.n_row = head->n_row;
-        x->kept_groups = groups;
-    }
+    kept_note(x, blocks, head);
     if (x->tap.submitted != NULL && (head->flags & WHIM_STEP_DRAFT) == 0) {
         x->tap.submitted(x->tap.ctx, block);
     }

@@ -98,6 +98,7 @@ static void drafts_keep_the_text(void **state)
         {GOLDEN "llama-f32", DRAFT "llama-f32-eagle3", "cpu", WHIM_GRAPHS_OFF, 4, 3, false, true},
         {GOLDEN "llama-f32", DRAFT "llama-f32-dflash", "guard", WHIM_GRAPHS_ON, 4, 3, false, true},
         {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "guard", WHIM_GRAPHS_ON, 2, 1, false, true},
+        {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "cpu", WHIM_GRAPHS_OFF, 2, 5, false, true},
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         make_plain(&groups[i], groups[i].n_job);

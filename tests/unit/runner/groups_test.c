@@ -10,7 +10,7 @@
 #include "ops/ops.h"
 #include "parallel/groups.h"
 
-enum { N_RANK = 4, MAX_HEARD = 128, KEPT = 8, WAIT_S = 60, N_TEXT = 8 };
+enum { N_RANK = 4, MAX_HEARD = 1024, KEPT = 8, WAIT_S = 60, N_TEXT = 8 };
 
 typedef struct rank {
     tiny_runner t;
@@ -153,8 +153,8 @@ static uint64_t hash(uint64_t h, const void *data, int64_t bytes)
 static void hear(rank *r, int64_t n_out, bool chose)
 {
     const whim_exec *exec = whim_runner_exec(r->t.runner);
-    uint64_t h = UINT64_C(14695981039346656037);
     for (int64_t i = 0; i < n_out; i++) {
+        uint64_t h = UINT64_C(14695981039346656037);
         const float *logits = whim_exec_logits(exec, i);
         whim_ranked best = whim_exec_best(exec, i);
         whim_sampled sampled = {0};
@@ -165,9 +165,9 @@ static void hear(rank *r, int64_t n_out, bool chose)
         h = logits != NULL ? hash(h, logits, TINY_VOCAB * (int64_t)sizeof *logits) : h;
         h = hash(h, best.ids, best.n * (int64_t)sizeof *best.ids);
         h = hash(h, best.values, best.n * (int64_t)sizeof *best.values);
+        assert_true(r->n_heard < MAX_HEARD);
+        r->heard[r->n_heard++] = h;
     }
-    assert_true(r->n_heard < MAX_HEARD);
-    r->heard[r->n_heard++] = h;
 }
 
 static void submit(rank *r, const whim_step_part *parts, int64_t n)
@@ -318,7 +318,8 @@ static void drafts_run_beside_empty_groups(void **state)
 /* Rows on trial in two groups of which some are taken, and a state that goes to another slot. */
 static void trials(rank *r)
 {
-    whim_sequence *seqs[] = {sequence_in(r, 0), sequence_in(r, 2), sequence_in(r, 2)};
+    whim_sequence *seqs[] = {sequence_in(r, 0), sequence_in(r, 2), sequence_in(r, 2),
+                             sequence_in(r, 3)};
     whim_step_part parts[] = {
         {seqs[0], prompt, 9, 1}, {seqs[1], prompt + 3, 7, 1}, {seqs[2], prompt + 1, 5, 1}};
     submit(r, parts, 3);
@@ -327,9 +328,16 @@ static void trials(rank *r)
         int64_t lens[] = {seqs[0]->len, seqs[1]->len}, right[] = {i % 3, (i + 1) % 4};
         whim_step_part trial[] = {{seqs[0], prompt + i % 7, 2, 2, .keeps_state = true},
                                   {seqs[1], prompt + i % 5, 3, 3, .keeps_state = true},
-                                  {seqs[2], prompt + i, 1, 1}};
-        submit(r, trial, 3);
-        collect(r, 6, false);
+                                  {seqs[2], prompt + i, 1, 1},
+                                  {seqs[3], prompt + i % 4, KEPT + 4, 1}};
+        /* Beside them another group reads more than can be kept; alone that is another step. */
+        bool reads = i % 4 == 1;
+        submit(r, trial, reads && !r->alone ? 4 : 3);
+        collect(r, reads && !r->alone ? 7 : 6, false);
+        if (reads && r->alone) {
+            submit(r, trial + 3, 1);
+            collect(r, 1, false);
+        }
         whim_taken taken[2];
         int64_t n = 0;
         for (int32_t k = 0; k < 2; k++) {
@@ -355,7 +363,7 @@ static void trials(rank *r)
                              WHIM_ERR_OK);
         }
     }
-    sequences_end(r, seqs, 3);
+    sequences_end(r, seqs, 4);
 }
 
 static void states_are_a_group_s_own(void **state)
