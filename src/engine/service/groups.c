@@ -33,7 +33,10 @@ void whim_groups_close(whim_service *s)
 
 /* --- who goes where --------------------------------------------------------------------------- */
 
-/* What speaks for a group, by weight. */
+/* Requests that a group may have more than the emptiest, to go on from what it knows. */
+enum { AHEAD = 2 };
+
+/* What speaks for a group. */
 typedef struct claim {
     bool has_room;
     int64_t n_known, n_request;
@@ -41,22 +44,43 @@ typedef struct claim {
 
 static bool is_better(const claim *a, const claim *b)
 {
+    bool knows_more = a->n_known > b->n_known, has_fewer = a->n_request < b->n_request;
     if (a->has_room != b->has_room) {
         return a->has_room;
     }
-    return a->n_known != b->n_known ? a->n_known > b->n_known : a->n_request < b->n_request;
+    if (a->has_room) {
+        return knows_more || (a->n_known == b->n_known && has_fewer);
+    }
+    return has_fewer || (a->n_request == b->n_request && knows_more);
+}
+
+static int64_t requests_of(const whim_group *g)
+{
+    whim_sched_stats stats = whim_sched_get_stats(g->sched);
+    return stats.n_running + stats.n_waiting;
+}
+
+static int64_t fewest_requests(const whim_service *s)
+{
+    int64_t fewest = INT64_MAX;
+    for (int32_t i = 0; i < s->n_group; i++) {
+        int64_t n = requests_of(&s->groups[i]);
+        fewest = n < fewest ? n : fewest;
+    }
+    return fewest;
 }
 
 whim_group *whim_groups_choose(whim_service *s, const int32_t *tokens, int64_t n_tok)
 {
     whim_group *chosen = NULL;
     claim best = {0};
+    int64_t most = fewest_requests(s) + AHEAD;
+    most = most < s->cfg.max_seqs - 1 ? most : s->cfg.max_seqs - 1;
     for (int32_t i = 0; i < s->n_group; i++) {
         whim_group *g = &s->groups[i];
-        whim_sched_stats stats = whim_sched_get_stats(g->sched);
-        claim own = {.has_room = stats.n_waiting == 0,
-                     .n_known = whim_prefix_tree_peek(g->tree, tokens, n_tok),
-                     .n_request = stats.n_running + stats.n_waiting};
+        claim own = {.n_known = whim_prefix_tree_peek(g->tree, tokens, n_tok),
+                     .n_request = requests_of(g)};
+        own.has_room = own.n_request <= most;
         if (chosen == NULL || is_better(&own, &best)) {
             chosen = g;
             best = own;
