@@ -149,7 +149,8 @@ int64_t whim_engine_parameters(const whim_engine *e)
     int64_t n = 0;
     for (int64_t i = 0; i < e->binder.n_param; i++) {
         const whim_param *param = &e->binder.params[i];
-        n += param->constant == NULL ? param->n_part * param->n * param->k : 0;
+        int64_t parts = param->n_expert > 0 ? param->n_expert : param->n_part; /* of all ranks */
+        n += param->constant == NULL ? parts * param->n * param->k : 0;
     }
     return n;
 }

@@ -5,6 +5,8 @@
 #include "engine/memory_fit.h"
 #include "kv/disk_tier.h"
 
+#include <stdio.h>
+
 /* Slots of recurrent state; what memory is left then for pages. */
 static int64_t states_choose(whim_engine *e, int64_t available)
 {
@@ -66,17 +68,23 @@ static whim_err pages_choose(whim_engine *e, int64_t left, whim_diag *diag)
 static void plan_weights(const whim_engine *e, whim_memory_plan *plan)
 {
     const whim_moe_config *moe = &e->ckpt.config.moe;
-    int64_t experts = 0;
+    int64_t experts = 0, n_own = 0;
     for (int64_t i = 0; i < e->binder.n_param; i++) {
         const whim_param *param = &e->binder.params[i];
         experts += param->n_expert > 0 ? whim_aligned(param->bytes) : 0;
+        n_own = param->n_expert > 0 ? whim_param_experts(param) : n_own;
     }
     whim_memory_plan_add(plan, WHIM_MEMORY_WEIGHTS, "weights", e->binder.bytes - experts,
                          "packed for %s %s%s", e->backend->name, e->device->caps.isa,
                          experts > 0 ? ", without experts" : "");
     if (experts > 0) {
+        char of[32] = "";
+        if (n_own < moe->n_expert) {
+            snprintf(of, sizeof of, " of %d", moe->n_expert);
+        }
         whim_memory_plan_add(plan, WHIM_MEMORY_WEIGHTS, "experts", experts,
-                             "%d, of which a token passes %d", moe->n_expert, moe->top_k);
+                             "%lld%s, of which a token passes %d", (long long)n_own, of,
+                             moe->top_k);
     }
 }
 
