@@ -514,7 +514,7 @@ static void ends_fall_inside_a_block(void **state)
     int32_t n_tried = 0;
     start_with(always_right);
     for (int32_t k = 0; k < n_job(); k++) {
-        for (int64_t n = 1; n < 40; n++) {
+        for (int64_t n = 1; n < 40; n += UNDER_TSAN ? 5 : 1) {
             whim_job_cfg cfg = circling(k, 60);
             int64_t first = 0;
             while (plain[k][first] != plain[k][n]) {
@@ -532,8 +532,8 @@ static void ends_fall_inside_a_block(void **state)
             n_tried++;
         }
     }
-    assert_true(n_tried > n_job());
-    for (int64_t n = 1; n < 40; n++) { /* and every length */
+    assert_true(n_tried >= n_job());
+    for (int64_t n = 1; n < 40; n += UNDER_TSAN ? 5 : 1) { /* and every length */
         whim_job_cfg cfg = circling(0, n);
         read_all(submit(&cfg), &a);
         assert_int_equal(a.n[0], n);

@@ -47,7 +47,7 @@ static void ranks_give_plain_answers(void **state)
         {LLAMA, NULL, "guard", WHIM_GRAPHS_ON, 3, 4},
         {"tests/data/golden/qwen35-f32", NULL, "guard", WHIM_GRAPHS_ON, 2, 4},
     };
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i += ONE_IN) {
         ranks_open(&groups[i]);
         make_plain(groups[i].n_job);
         start(NULL);
@@ -82,7 +82,7 @@ static void a_draft_keeps_the_text(void **state)
         {DRAFT "qwen35-f32-mtp", WHIM_DRAFT_OWN, "cpu", WHIM_GRAPHS_OFF, 3, 3},
         {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "guard", WHIM_GRAPHS_ON, 2, 2},
     };
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i += ONE_IN) {
         group without = groups[i];
         without.draft = NULL;
         ranks_open(&without);
@@ -111,7 +111,7 @@ static void those_who_share_rows_answer_as_one(void **state)
         {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "cpu", WHIM_GRAPHS_OFF, 3, 3, .shares = true,
          .deals = true},
     };
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i += ONE_IN) {
         group one = {groups[i].model, NULL, "cpu", WHIM_GRAPHS_OFF, 1, 0, false};
         ranks_open(&one);
         make_plain(groups[i].n_job);
