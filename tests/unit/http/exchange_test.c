@@ -207,7 +207,7 @@ static void test_idle(void **state)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     assert_true(grown < 20 << 20);
 #endif
-    assert_true(cpu < 30 * WHIM_NS_PER_MS);
+    assert_true(cpu < 150 * WHIM_NS_PER_MS); /* one that polls without rest takes all 300 */
     for (int i = 0; i < N; i++) {
         close(fds[i]);
     }

@@ -184,7 +184,7 @@ static inline void say(int fd, const char *text)
     say_n(fd, text, (int64_t)strlen(text));
 }
 
-/* Bytes into f->text until it holds `until` (NULL: until the server closes). False after 5 s or at
+/* Bytes into f->text until it holds `until` (NULL: until the server closes). False after a minute or
  * a reset. */
 static inline bool hear(fixture *f, int fd, const char *until)
 {
@@ -195,7 +195,7 @@ static inline bool hear(fixture *f, int fd, const char *until)
             return true;
         }
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        if (poll(&p, 1, 5000) != 1) {
+        if (poll(&p, 1, 60000) != 1) {
             return false;
         }
         ssize_t n =

@@ -46,7 +46,7 @@ static int open_tls(void **state)
     fixture_open(
         &f, &(whim_http_cfg){.tls_cert = cert_path,
                              .tls_key = key_path,
-                             .limits = {.header_ns = 300 * WHIM_NS_PER_MS, .max_queued = 200000}});
+                             .limits = {.header_ns = 4 * WHIM_NS_PER_S, .max_queued = 200000}});
     return 0;
 }
 

@@ -323,7 +323,7 @@ static void strangers_keep_nobody_out(void **state)
     char junk[sizeof(whim_join_hello)];
     whim_join_challenge challenge;
     int idle[40];
-    hello_ns = 100 * WHIM_NS_PER_MS;
+    hello_ns = 2 * WHIM_NS_PER_S;
     leader_start(LONG_MS * WHIM_NS_PER_MS);
     hello_ns = LONG_MS * WHIM_NS_PER_MS;
     int fd = dial(); /* garbage is cut off at its first words */
