@@ -30,6 +30,12 @@ typedef struct row {
     const char *text, *events;
 } row;
 
+/* For sanitizers. */
+static bool is_quick(void)
+{
+    return getenv("TEST_QUICK") != NULL;
+}
+
 static void check_rows(const char *words, const row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -260,8 +266,9 @@ static void long_openings_are_content(void **state)
         {"mistral-args", "[TOOL_CALLS]", "[ARGS]XYZ", 'a'},
         {"mistral", "[TOOL_CALLS]", "{}", ' '},
     };
+    int64_t step = is_quick() ? 22 : 1;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        for (int64_t n = (1 << 20) - 64; n < (1 << 20) + 2; n += 1 + (n % 7)) {
+        for (int64_t n = (1 << 20) - 64; n < (1 << 20) + 2; n += step + n % 7) {
             whim_chat_parser_cfg cfg = config(rows[i].words, false);
             chat_log log;
             whim_str text = {0};
@@ -565,6 +572,7 @@ static void compare(const whim_chat_parser_cfg *cfg, const whim_str *text, const
 static void cuts_do_not_matter(const char *form, int rounds)
 {
     int64_t n_call = 0;
+    rounds /= is_quick() ? 8 : 1;
     seed = 77 + (uint64_t)strlen(form);
     for (int round = 0; round < rounds; round++) {
         whim_chat_parser_cfg cfg = config(form, roll(4) == 0);

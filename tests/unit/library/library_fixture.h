@@ -4,7 +4,6 @@
 #ifndef WHIM_TESTS_LIBRARY_FIXTURE_H
 #define WHIM_TESTS_LIBRARY_FIXTURE_H
 
-#include "support/byte_vocab.h"
 #include "support/cmocka.h"
 
 #include <stdio.h>
@@ -13,15 +12,9 @@
 #include <unistd.h>
 #include <whimbrel/whimbrel.h>
 
-/* 80 characters, the end, and two that are never meant. */
+/* What the ids of tests/data/letters mean; 80 is the end, and two are never meant. */
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTU0123456789"
                               " \n<>/{}[]\":,._-?!'()+=|";
-#define TEMPLATE                                                                                  \
-    "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}"                                 \
-    "{% for m in messages %}{{ m.role }}:{{ m.content }}{% for c in m.tool_calls or [] %}"        \
-    "<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}{{ '\\n' }}{% endfor %}{{ more " \
-    "}}"                                                                                          \
-    "{% if think %}<think>{% endif %}"
 
 static char folder[64];
 static whimbrel_model *model;
@@ -35,40 +28,14 @@ static inline void file_write(const char *name, const char *text)
     assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-static inline void tokenizer_write(void)
-{
-    whim_str json = {0};
-    _Static_assert(sizeof letters - 1 == 80, "80 characters");
-    whim_str_append(&json, "{\"added_tokens\":[{\"id\":80,\"content\":\"<|end|>\",\"single_word\":"
-                           "false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special"
-                           "\":true}],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\""
-                           ",\"add_prefix_space\":false,\"use_regex\":true},\"post_processor\":null"
-                           ",\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
-                           "\"ignore_merges\":true,\"merges\":[],\"vocab\":{");
-    for (int i = 0; i < 80; i++) {
-        whim_str_append(&json, i > 0 ? ",\"" : "\"");
-        byte_vocab_token(&json, &letters[i], 1);
-        whim_str_printf(&json, "\":%d", i);
-    }
-    whim_str_append(&json, "}}}");
-    file_write("tokenizer.json", whim_str_text(&json));
-    whim_str_deinit(&json);
-}
-
 /* The weights of tests/data/golden/NAME with a text side. */
 static inline void folder_make(const char *name)
 {
-    char command[512];
+    char command[128];
     snprintf(folder, sizeof folder, "/tmp/whim_library_XXXXXX");
     assert_non_null(mkdtemp(folder));
-    snprintf(command, sizeof command,
-             "cp tests/data/golden/%s/model.safetensors %s/ && sed 's/\"eos_token_id\": 2/"
-             "\"eos_token_id\": 80/' tests/data/golden/%s/config.json > %s/config.json",
-             name, folder, name, folder);
+    snprintf(command, sizeof command, "tests/support/tiny-model %s %s", name, folder);
     assert_int_equal(system(command), 0);
-    tokenizer_write();
-    file_write("tokenizer_config.json", "{\"eos_token\": \"<|end|>\"}");
-    file_write("chat_template.jinja", TEMPLATE);
 }
 
 static inline void folder_remove(void)
