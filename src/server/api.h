@@ -70,9 +70,11 @@ typedef struct whim_task {
     json_t *kwargs;   /* chat_template_kwargs */
     bool new_turn;
     whim_tool_choice choice;
-    json_t *schema; /* borrowed */
+    json_t *schema;      /* borrowed */
+    json_t *schema_read; /* it, where it came as a text; owned */
     /* how the client calls these fields, for messages; literals */
     const char *format_at, *schema_at, *tool_schema;
+    const char *form_at;     /* the field that says what the answer must look like; NULL: none */
     const char *messages_at; /* of all that is wrong with messages; NULL: "messages[i]..." */
     int32_t *tool_at;  /* [n tools] where each stands in the request's list; NULL: as in `tools` */
     whim_str left_out; /* types of tools that cannot be offered, with commas between them */
@@ -102,6 +104,13 @@ whim_task *whim_task_open(const whim_api *api, whim_exchange *ex, whim_task_read
  * logit_bias, ignore_eos, repetition_detection, min_tokens, stop_token_ids, skip_special_tokens,
  * return_token_ids, return_timings, regex, choice, priority, chat_template_kwargs. */
 bool whim_task_read_common(const whim_api *api, const whim_fields *f, whim_task *task);
+/* Refuse `key` where another field has said already what the answer must look like; else it is
+ * that field, and the caller sets form_at where its name is not the key. */
+bool whim_task_one_form(const whim_fields *f, const char *key, whim_task *task);
+/* A list of texts of which the answer is one. */
+bool whim_task_read_words(const whim_fields *f, const char *key, whim_task *task);
+/* The fields of other servers (body/foreign.def); part of whim_task_read_common. */
+bool whim_foreign_read(const whim_fields *f, whim_task *task);
 /* A string, a list of strings, or nothing; `key` is "stop" or "stop_sequences". */
 bool whim_task_read_stops(const whim_fields *f, const char *key, whim_task *task);
 /* none, minimal, low, medium, high, xhigh, max: sets thinking and effort unless they are NULL. */

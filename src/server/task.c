@@ -47,6 +47,7 @@ void whim_task_destroy(whim_task *task)
     json_decref(task->messages);
     json_decref(task->tools);
     json_decref(task->kwargs);
+    json_decref(task->schema_read);
     json_decref(task->body);
     whim_arena_reset(&task->arena);
     whim_free(task);
@@ -146,6 +147,39 @@ bool whim_task_read_stops(const whim_fields *f, const char *key, whim_task *task
 {
     return read_texts(f, key, WHIM_MAX_STOPS, WHIM_MAX_STOP_BYTES, true, &task->arena,
                       &task->ask.stops, &task->ask.n_stop);
+}
+
+bool whim_task_read_words(const whim_fields *f, const char *key, whim_task *task)
+{
+    if (!read_texts(f, key, 100000, 64 * 1024, false, &task->arena, &task->ask.words,
+                    &task->ask.n_word)) {
+        return false;
+    }
+    return task->ask.n_word > 0 || whim_field_refuse(f, key, "must not be empty");
+}
+
+bool whim_task_one_form(const whim_fields *f, const char *key, whim_task *task)
+{
+    if (task->form_at != NULL) {
+        return whim_field_refuse(f, key,
+                                 "cannot be given beside \"%s\": only one field may say what the "
+                                 "answer looks like",
+                                 task->form_at);
+    }
+    task->form_at = key;
+    return true;
+}
+
+static bool read_forms(const whim_fields *f, whim_task *task)
+{
+    if (whim_field(f, "choice") != NULL &&
+        !(whim_task_one_form(f, "choice", task) && whim_task_read_words(f, "choice", task))) {
+        return false;
+    }
+    if (whim_field(f, "regex") != NULL && !whim_task_one_form(f, "regex", task)) {
+        return false;
+    }
+    return whim_field_string(f, "regex", &task->ask.regex) && whim_foreign_read(f, task);
 }
 
 static bool read_stop_ids(const whim_api *api, const whim_fields *f, whim_task *task)
@@ -289,16 +323,10 @@ bool whim_task_read_common(const whim_api *api, const whim_fields *f, whim_task 
         !whim_field_int(f, "min_tokens", 0, INT32_MAX, &task->ask.min_tokens) ||
         !whim_field_bool(f, "skip_special_tokens", &skip_special) ||
         !whim_field_bool(f, "return_token_ids", &task->return_token_ids) ||
-        !whim_field_bool(f, "return_timings", &task->return_timings) ||
-        !whim_field_string(f, "regex", &task->ask.regex) ||
-        !read_texts(f, "choice", 100000, 64 * 1024, false, &task->arena, &task->ask.words,
-                    &task->ask.n_word) ||
+        !whim_field_bool(f, "return_timings", &task->return_timings) || !read_forms(f, task) ||
         !whim_field_int(f, "priority", INT64_MIN, INT64_MAX, &priority) ||
         !whim_field_object(f, "chat_template_kwargs", &kwargs)) {
         return false;
-    }
-    if (task->ask.words != NULL && task->ask.n_word == 0) {
-        return whim_field_refuse(f, "choice", "must not be empty");
     }
     if (kwargs != NULL && whim_json_largest_real(kwargs) >= WHIM_JSON_ROUNDED) {
         return whim_field_refuse(f, "chat_template_kwargs",

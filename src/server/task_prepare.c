@@ -11,7 +11,8 @@ enum { MAX_SCHEMA_BYTES = 1 << 20 };
 /* What the client calls a field of the library's; NULL: none of its fields. */
 static const char *param_of(const whim_task *task, const char *field)
 {
-    return strcmp(field, "words") == 0                                       ? "choice"
+    bool is_form = strcmp(field, "words") == 0 || strcmp(field, "regex") == 0;
+    return is_form && task->form_at != NULL                                  ? task->form_at
            : strcmp(field, "schema_json") == 0                               ? task->format_at
            : strcmp(field, "tools_json") == 0                                ? "tools"
            : task->messages_at != NULL && strncmp(field, "messages", 8) == 0 ? task->messages_at
@@ -57,22 +58,15 @@ static bool is_too_large(const json_t *schema)
            json_dumpb(schema, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) > MAX_SCHEMA_BYTES;
 }
 
-/* That there is one form, and the size of every schema that its grammar is built of. */
-static bool check_form(const whim_task *task, const whim_request_extra *extra, whim_fault *fault)
+/* The size of every schema that the grammar is built of. */
+static bool check_sizes(const whim_task *task, const whim_request_extra *extra, whim_fault *fault)
 {
-    const whimbrel_request_options *ask = &task->ask;
-    int32_t n_form =
-        (task->schema != NULL || ask->json_object) + (ask->regex != NULL) + (ask->n_word > 0);
     size_t i;
     const json_t *tool;
-    if (n_form > 1) {
-        return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, ask->regex != NULL ? "regex" : "choice",
-                              "only one of %s, regex and choice may be given", task->format_at);
-    }
     json_array_foreach(extra->tools, i, tool)
     {
         const json_t *function = json_object_get(tool, "function");
-        if ((n_form > 0 || task->choice == WHIM_CHOICE_REQUIRED ||
+        if ((task->form_at != NULL || task->choice == WHIM_CHOICE_REQUIRED ||
              json_is_true(json_object_get(function, "strict"))) &&
             is_too_large(json_object_get(function, "parameters"))) {
             char param[96];
@@ -140,7 +134,7 @@ bool whim_task_prepare(const whim_api *api, whim_task *task, whim_fault *fault)
     if (task->requests == NULL) {
         return whim_fault_no_memory(fault);
     }
-    bool ok = check_form(task, &extra, fault);
+    bool ok = check_sizes(task, &extra, fault);
     for (int32_t p = 0; p < task->n_prompt && ok; p++) {
         ok = make_request(api, task, p, &extra, fault);
         extra.like = task->requests[0];

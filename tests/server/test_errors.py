@@ -18,7 +18,7 @@ ASK = [{"role": "user", "content": "Hello"}]
     ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages"),
     ({"messages": [{"role": "user", "content": 5}]}, "messages"),
     ({"max_tokens": 0}, "max_tokens"),
-    ({"max_tokens": -1}, "max_tokens"),
+    ({"max_tokens": -2}, "max_tokens"),
     ({"max_tokens": "100"}, "max_tokens"),
     ({"max_tokens": 1.5}, "max_tokens"),
     ({"max_completion_tokens": 0}, "max_completion_tokens"),

@@ -5,6 +5,8 @@
 #include "server/offer.h"
 #include "server/router.h"
 
+#include <string.h>
+
 static bool read_choice(const whim_fields *f, whim_task *task)
 {
     whim_fields at;
@@ -76,6 +78,11 @@ static bool read_format(const whim_fields *f, const char *key, const char *forma
     if (!whim_peek_is(whim_peek(format, "type"), "json_schema") || !json_is_object(schema)) {
         return whim_field_refuse(f, key, "must be {\"type\": \"json_schema\", \"schema\": {..}}");
     }
+    bool has_older = task->form_at != NULL && strcmp(task->form_at, "output_format") == 0;
+    if (!has_older && !whim_task_one_form(f, key, task)) {
+        return false;
+    }
+    task->form_at = format_at;
     task->schema = schema;
     task->format_at = format_at;
     task->schema_at = schema_at;

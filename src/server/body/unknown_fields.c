@@ -8,18 +8,32 @@
 
 enum { MAX_NAMES = 8, MAX_NAME_BYTES = 64 };
 
-/* What any of the dialects reads at the top of a body, each with a blank before and behind it. */
+/* What any of the dialects reads or knows to have no effect at the top of a body, each with a blank
+ * before and behind it. */
 static const char known[] =
-    " add_generation_prompt add_special_tokens audio background best_of "
-    "chat_template_kwargs choice continue_final_message conversation echo "
-    "frequency_penalty function_call functions ignore_eos input instructions logit_bias "
-    "logprobs max_completion_tokens max_output_tokens max_tokens messages metadata min_p "
-    "min_tokens modalities model n output_config output_format parallel_tool_calls "
-    "parse_special presence_penalty previous_response_id priority prompt reasoning "
-    "reasoning_effort regex repetition_detection repetition_penalty response_format "
-    "return_timings return_token_ids return_token_strs seed skip_special_tokens stop "
-    "stop_sequences stop_token_ids stream stream_options suffix system temperature text "
-    "thinking tool_choice tools top_k top_logprobs top_p web_search_options ";
+    " add_generation_prompt add_special_tokens audio background best_of cache_control "
+    "chat_template_kwargs choice context_management continue_final_message conversation "
+    "echo frequency_penalty function_call functions ignore_eos include input instructions "
+    "logit_bias logprobs max_completion_tokens max_output_tokens max_tokens max_tool_calls "
+    "messages metadata min_p min_tokens modalities model n output_config output_format "
+    "parallel_tool_calls parse_special prediction presence_penalty previous_response_id "
+    "priority prompt prompt_cache_key prompt_cache_retention reasoning reasoning_effort "
+    "regex repetition_detection repetition_penalty response_format return_timings "
+    "return_token_ids return_token_strs safety_identifier seed service_tier "
+    "skip_special_tokens stop stop_sequences stop_token_ids store stream stream_options "
+    "suffix system temperature text thinking tool_choice tools top_k top_logprobs top_p "
+    "truncation user verbosity web_search_options ";
+
+/* Those of other servers that are served, refused, or of no effect. */
+static const char *const foreign[] = {
+#define FOREIGN_FORM(name, kind) name,
+#define FOREIGN_REFUSED(name, lo, hi, why) name,
+#define FOREIGN_IDLE(name) name,
+#include "server/body/foreign.def"
+#undef FOREIGN_FORM
+#undef FOREIGN_REFUSED
+#undef FOREIGN_IDLE
+};
 
 static bool is_known(const char *name)
 {
@@ -31,6 +45,9 @@ static bool is_known(const char *name)
             break;
         }
         found = at[-1] == ' ' && at[n] == ' ';
+    }
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0] && !found; i++) {
+        found = strcmp(name, foreign[i]) == 0;
     }
     return found;
 }
@@ -51,7 +68,7 @@ void whim_unknown_fields_log(whim_log *log, const json_t *body, const char *requ
     const char *key;
     json_t *value;
     int64_t n = 0;
-    if (log == NULL || log->level < WHIM_LOG_DEBUG) {
+    if (log == NULL || log->level < WHIM_LOG_INFO) {
         return;
     }
     json_object_foreach((json_t *)body, key, value)
@@ -61,8 +78,8 @@ void whim_unknown_fields_log(whim_log *log, const json_t *body, const char *requ
         }
     }
     if (n > 0) {
-        whim_log_debug(log, "unknown_fields", whim_log_text("id", request_id), whim_log_int("n", n),
-                       whim_log_text("names", whim_str_text(&names)));
+        whim_log_info(log, "unknown_fields", whim_log_text("id", request_id), whim_log_int("n", n),
+                      whim_log_text("names", whim_str_text(&names)));
     }
     whim_str_deinit(&names);
 }

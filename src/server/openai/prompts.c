@@ -226,7 +226,7 @@ static bool read_prompts(const whim_api *api, const whim_fields *f, whim_task *t
 static bool read_limits(const whim_fields *f, whim_task *task, bool echo)
 {
     int64_t max_tokens = 16, best_of = task->ask.n_choice, top = -1;
-    if (!whim_field_int(f, "max_tokens", 0, INT64_MAX, &max_tokens) ||
+    if (!whim_field_int(f, "max_tokens", -1, INT64_MAX, &max_tokens) ||
         !whim_field_int(f, "best_of", 1, WHIM_MAX_CHOICES, &best_of) ||
         !whim_field_int(f, "logprobs", 0, WHIM_MAX_TOP, &top)) {
         return false;
@@ -237,7 +237,8 @@ static bool read_limits(const whim_fields *f, whim_task *task, bool echo)
     if (best_of != task->ask.n_choice) {
         return whim_field_refuse(f, "best_of", "must be left out or equal to n");
     }
-    task->ask.max_tokens = max_tokens == 0 ? -1 : max_tokens;
+    /* -1 is no limit here, and none at all in the library. */
+    task->ask.max_tokens = max_tokens == 0 ? -1 : max_tokens == -1 ? 0 : max_tokens;
     task->ask.logprobs = top >= 0;
     task->ask.top_logprobs = top > 0 ? (int32_t)top : 0;
     task->ask.prompt_logprobs = echo && top >= 0;

@@ -17,12 +17,21 @@ static bool read_response_format(const whim_fields *f, whim_task *task)
     if (in.obj == NULL || whim_peek_is(type, "text")) {
         return true;
     }
-    if (whim_peek_is(type, "json_object")) {
+    bool is_object = whim_peek_is(type, "json_object");
+    if (!is_object && !whim_peek_is(type, "json_schema")) {
+        return whim_field_refuse(&in, "type", "must be text, json_object or json_schema");
+    }
+    if (!whim_task_one_form(f, "response_format", task)) {
+        return false;
+    }
+    /* Some clients put the schema here, with either type. */
+    if (whim_field(&in, "json_schema") == NULL && whim_field(&in, "schema") != NULL) {
+        task->schema_at = "response_format.schema";
+        return whim_field_object(&in, "schema", &task->schema);
+    }
+    if (is_object) {
         task->ask.json_object = true;
         return true;
-    }
-    if (!whim_peek_is(type, "json_schema")) {
-        return whim_field_refuse(&in, "type", "must be text, json_object or json_schema");
     }
     json_t *root = NULL;
     const char *text = NULL; /* checked only: the answer does not depend on them */
@@ -158,10 +167,13 @@ static bool read_limit(const whim_fields *f, whim_task *task)
         if (!whim_field_int(f, keys[i], INT64_MIN, INT64_MAX, &limit)) {
             return false;
         }
+        if (limit == -1) { /* as in other servers */
+            continue;
+        }
         if (whim_field(f, keys[i]) != NULL && limit < 1) {
             return whim_field_refuse(f, keys[i],
-                                     "is %" PRId64 "; it must be at least 1 (leave it out for no "
-                                     "limit)",
+                                     "is %" PRId64 "; it must be at least 1 (-1, or leave it "
+                                     "out, for no limit)",
                                      limit);
         }
         task->ask.max_tokens = task->ask.max_tokens == 0 ? limit : task->ask.max_tokens;

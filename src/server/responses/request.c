@@ -62,7 +62,10 @@ static bool read_text(const whim_fields *f, whim_task *task)
     if (in.obj == NULL || whim_peek_is(type, "text")) {
         return true;
     }
-    task->format_at = "text.format";
+    if (!whim_task_one_form(&at, "format", task)) {
+        return false;
+    }
+    task->form_at = task->format_at = "text.format";
     task->schema_at = "text.format.schema";
     if (whim_peek_is(type, "json_object")) {
         task->ask.json_object = true;

@@ -49,7 +49,7 @@ static void wrong_fields_are_named(void **state)
         {"\"top_logprobs\":1", "top_logprobs"},
         {"\"logprobs\":true,\"top_logprobs\":21", "top_logprobs"},
         {"\"max_tokens\":0", "max_tokens"},
-        {"\"max_tokens\":-1", "max_tokens"},
+        {"\"max_tokens\":-2", "max_tokens"},
         {"\"max_completion_tokens\":0", "max_completion_tokens"},
         {"\"max_tokens\":\"5\"", "max_tokens"},
         {"\"repetition_detection\":1", "repetition_detection"},

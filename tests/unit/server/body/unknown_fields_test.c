@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields that no route reads: one line, counted, few names, cut and made plain; nothing above debug
- * level. */
+/* Fields that no route reads: one line, counted, few names, cut and made plain; none in a log of
+ * warnings. */
 #include <stdint.h>
 
 #include "server/body/body.h"
@@ -40,6 +40,9 @@ static void known_fields_are_silent(void **state)
                              "\"return_token_strs\":1}",
                              WHIM_LOG_DEBUG),
                         "");
+    /* of other servers: served, refused, of no effect */
+    assert_string_equal(
+        said("{\"guided_json\":1,\"mirostat\":0,\"xtc_threshold\":1}", WHIM_LOG_DEBUG), "");
 }
 
 static void unknown_ones_are_told_in_one_line(void **state)
@@ -49,7 +52,8 @@ static void unknown_ones_are_told_in_one_line(void **state)
         said("{\"model\":1,\"chat_id\":\"secret\",\"a\\n b=\\u00e9\":2}", WHIM_LOG_DEBUG);
     assert_non_null(strstr(line, "unknown_fields id=req-1 n=2 names=chat_id,a??b???\n"));
     assert_null(strstr(line, "secret"));
-    assert_string_equal(said("{\"chat_id\":1}", WHIM_LOG_INFO), "");
+    assert_non_null(strstr(said("{\"chat_id\":1}", WHIM_LOG_INFO), " n=1 names=chat_id\n"));
+    assert_string_equal(said("{\"chat_id\":1}", WHIM_LOG_WARN), "");
     whim_unknown_fields_log(NULL, NULL, "");
 }
 

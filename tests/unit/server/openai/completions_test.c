@@ -231,7 +231,7 @@ static void wrong_prompts_are_refused(void **state)
         {"{\"prompt\":\"a\",\"best_of\":2}", "best_of"},
         {"{\"prompt\":\"a\",\"logprobs\":21}", "logprobs"},
         {"{\"prompt\":\"a\",\"logprobs\":true}", "logprobs"},
-        {"{\"prompt\":\"a\",\"max_tokens\":-1}", "max_tokens"},
+        {"{\"prompt\":\"a\",\"max_tokens\":-2}", "max_tokens"},
         {"{\"prompt\":\"a\",\"echo\":1}", "echo"},
         {"{\"prompt\":[[1],[2]],\"n\":65}", "prompt"},
     };

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fields of other servers: what they ask for is done, or refused by name; nothing is dropped."""
+import json
+import re
+
+import jsonschema
+import openai
+import pytest
+
+ASK = [{"role": "user", "content": "Say a number."}]
+KW = {"model": "any", "messages": ASK, "temperature": 0, "max_tokens": 24}
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["n"]}
+
+
+@pytest.mark.parametrize("fields", [
+    {"json_schema": SCHEMA},
+    {"guided_json": SCHEMA},
+    {"guided_json": json.dumps(SCHEMA)},
+    {"structured_outputs": {"json": SCHEMA}},
+    {"response_format": {"type": "json_object", "schema": SCHEMA}},
+])
+def test_schemas_hold(oai, fields):
+    answer = oai.chat.completions.create(extra_body=fields, **KW).choices[0]
+    jsonschema.validate(json.loads(answer.message.content), SCHEMA)
+
+
+@pytest.mark.parametrize("fields, pattern", [
+    ({"guided_regex": "[xy]{3}"}, "[xy]{3}"),
+    ({"structured_outputs": {"regex": "[xy]{3}"}}, "[xy]{3}"),
+    ({"guided_choice": ["seven", "nine"]}, "seven|nine"),
+    ({"structured_outputs": {"choice": ["seven", "nine"]}}, "seven|nine"),
+])
+def test_texts_hold(oai, fields, pattern):
+    chat = oai.chat.completions.create(extra_body=fields, **KW).choices[0].message.content
+    raw = oai.completions.create(model="any", prompt="A number: ", temperature=0, max_tokens=24,
+                                 extra_body=fields).choices[0].text
+    assert re.fullmatch(pattern, chat) and re.fullmatch(pattern, raw)
+
+
+@pytest.mark.parametrize("fields, param", [
+    ({"guided_regex": "("}, "guided_regex"),
+    ({"guided_json": {"not": {}}}, "guided_json"),
+    ({"guided_regex": "a", "regex": "a"}, "guided_regex"),
+    ({"dry_multiplier": 0.8}, "dry_multiplier"),
+    ({"xtc_probability": 0.5}, "xtc_probability"),
+    ({"mirostat": 2}, "mirostat"),
+    ({"use_beam_search": True}, "use_beam_search"),
+    ({"prompt_logprobs": 1}, "prompt_logprobs"),
+])
+def test_the_rest_is_refused_by_name(oai, fields, param):
+    with pytest.raises(openai.BadRequestError) as refused:
+        oai.chat.completions.create(extra_body=fields, **KW)
+    assert refused.value.param == param
+
+
+def test_what_changes_nothing_is_taken(oai):
+    plain = oai.chat.completions.create(**KW).choices[0].message.content
+    idle = {"mirostat": 0, "dry_multiplier": 0, "xtc_probability": 0, "use_beam_search": False, "guided_json": None}
+    assert oai.chat.completions.create(extra_body=idle, **KW).choices[0].message.content == plain
+
+
+def test_minus_one_is_no_limit(oai):
+    limits = {"temperature": 0, "max_tokens": -1, "extra_body": {"regex": "[xy]{300}"}}
+    raw = oai.completions.create(model="any", prompt="x", **limits).choices[0]
+    chat = oai.chat.completions.create(model="any", messages=ASK, **limits).choices[0]
+    assert len(raw.text) == len(chat.message.content) == 300
+    assert raw.finish_reason == chat.finish_reason == "stop"
