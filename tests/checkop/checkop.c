@@ -161,10 +161,17 @@ typedef struct progress {
     bool finished;
 } progress;
 
+/* Levels that differ in nothing but the length of pages. */
+static bool is_page_length(const char *isa)
+{
+    return isa != NULL && strncmp(isa, "page", 4) == 0;
+}
+
 static int32_t group_cases(const group *g)
 {
     const checkop_case_family *f = checkop_family(g->op);
-    return f->n_fixed + g->o->repeat * (g->o->quick ? f->n_random_quick : f->n_random);
+    bool few = g->o->quick || is_page_length(g->isa);
+    return f->n_fixed + g->o->repeat * (few ? f->n_random_quick : f->n_random);
 }
 
 static void group_case(const group *g, checkop_run *run, progress *p, checkop_case *c)
@@ -308,7 +315,7 @@ static bool is_other(const group *g)
     if (g->op == CHECKOP_RANKS && g->isa != NULL) { /* the same on every level of the CPU */
         return strcmp(g->isa, "neon") == 0 || strcmp(g->isa, "sse2") == 0;
     }
-    if (g->isa == NULL || strncmp(g->isa, "page", 4) == 0) {
+    if (g->isa == NULL || is_page_length(g->isa)) {
         return g->isa == NULL || is_paged(g->op);
     }
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
