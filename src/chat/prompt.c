@@ -62,7 +62,9 @@ static json_t *turn_message(const whim_turn *turn)
                                         [WHIM_ROLE_USER] = "user",
                                         [WHIM_ROLE_ASSISTANT] = "assistant",
                                         [WHIM_ROLE_TOOL] = "tool"};
-    return json_pack("{s:s, s:s%, s:O*, s:O*, s:O*, s:O*}", "role", roles[turn->role], "content",
+    const char *role =
+        turn->role == WHIM_ROLE_OTHER ? json_string_value(turn->role_word) : roles[turn->role];
+    return json_pack("{s:s, s:s%, s:O*, s:O*, s:O*, s:O*}", "role", role, "content",
                      whim_str_text(&turn->content.text), (size_t)turn->content.text.len, "name",
                      turn->name, "reasoning_content", turn->reasoning, "tool_calls", turn->calls,
                      "tool_call_id", turn->call_id);
@@ -137,15 +139,16 @@ static bool find_given(const whim_rendered *out, const char *text, int64_t n, in
     return false;
 }
 
-/* Whether a system turn after the first has not been printed: some templates pass over it without a
- * word. They keep the order, so that one walk through the text finds all. */
-static bool lost_system(const maker *m, const whim_rendered *out)
+/* The first turn of a role from `i` on that has not been printed, or NULL: some templates pass over
+ * turns without a word. They keep the order, so that one walk through the text finds all. */
+static const whim_turn *find_lost(const maker *m, const whim_rendered *out, whim_role role,
+                                  int64_t i)
 {
     int64_t span = 0, at = 0;
-    for (int64_t i = 1; i < m->turns.n; i++) {
+    for (; i < m->turns.n; i++) {
         const char *text = whim_str_text(&m->turns.v[i].content.text);
         int64_t n = m->turns.v[i].content.text.len;
-        if (m->turns.v[i].role != WHIM_ROLE_SYSTEM) {
+        if (m->turns.v[i].role != role) {
             continue;
         }
         for (; n > 0 && whim_is_blank(text[n - 1]); n--) {
@@ -153,10 +156,27 @@ static bool lost_system(const maker *m, const whim_rendered *out)
         for (; n > 0 && whim_is_blank(*text); n--, text++) {
         }
         if (n > 0 && !find_given(out, text, n, &span, &at)) {
-            return true;
+            return &m->turns.v[i];
         }
     }
-    return false;
+    return NULL;
+}
+
+static bool lost_system(const maker *m, const whim_rendered *out)
+{
+    return find_lost(m, out, WHIM_ROLE_SYSTEM, 1) != NULL;
+}
+
+/* Nobody would notice that a role is not the template's. */
+static whim_err check_roles(const maker *m, const whim_rendered *out)
+{
+    const whim_turn *lost = find_lost(m, out, WHIM_ROLE_OTHER, 0);
+    return lost == NULL
+               ? WHIM_ERR_OK
+               : whim_fail(m->diag, WHIM_ERR_INVALID,
+                           "the model's chat template prints no message of the role \"%.40s\"; "
+                           "send it as system, user, assistant or tool",
+                           json_string_value(lost->role_word));
 }
 
 /* Render, changing what the template refuses step by step; the error is that of the turns as they
@@ -281,6 +301,7 @@ static whim_err make(maker *m, whim_prompt *out, char *param)
     }
     WHIM_TRY(make_kwargs(m));
     WHIM_TRY(render_turns(m, &out->rendered));
+    WHIM_TRY(check_roles(m, &out->rendered));
     const whim_rendered *r = &out->rendered;
     const whim_encode_opts opts = {.spans = r->spans, .n_span = r->n_span};
     /* Only the template opens reasoning: a text that ends with the tag does not. */

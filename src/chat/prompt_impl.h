@@ -17,11 +17,13 @@ typedef enum whim_role {
     WHIM_ROLE_SYSTEM,
     WHIM_ROLE_USER,
     WHIM_ROLE_ASSISTANT,
-    WHIM_ROLE_TOOL
+    WHIM_ROLE_TOOL,
+    WHIM_ROLE_OTHER /* some templates know more */
 } whim_role;
 
 typedef struct whim_turn {
     whim_role role;
+    const json_t *role_word;                  /* as the request has it; of OTHER */
     whim_rendered content;                    /* what the server adds itself is trusted */
     const json_t *name, *reasoning, *call_id; /* strings of the request, or NULL */
     json_t *calls;                            /* a list of one or more, or NULL; owned */

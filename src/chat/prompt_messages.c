@@ -204,9 +204,14 @@ static whim_err read_role(whim_turn *turn, const json_t *message, const place *a
             return WHIM_ERR_OK;
         }
     }
-    return REFUSE(at, ".role",
-                  "role is %s%.40s, expected system, developer, user, assistant or tool",
-                  role == NULL ? whim_json_kind(given) : "", role == NULL ? "" : role);
+    turn->role = WHIM_ROLE_OTHER; /* whether there is such a role, the template says */
+    turn->role_word = given;
+    return role != NULL && *role != '\0'
+               ? WHIM_ERR_OK
+               : REFUSE(at, ".role",
+                        "role is %s, expected system, developer, user, assistant, tool or another "
+                        "word that the model's template knows",
+                        role == NULL ? whim_json_kind(given) : "empty");
 }
 
 /* A string of the message, or NULL when absent or null. */

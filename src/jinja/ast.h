@@ -78,6 +78,7 @@ typedef enum whim_jnode_kind {
     WHIM_JN_FILTER_BLOCK, /* body through filter a */
     WHIM_JN_WITH,         /* list of SET, body */
     WHIM_JN_SCOPE,        /* body: a generation block */
+    WHIM_JN_BLOCK,        /* v, body; op: see WHIM_JBLOCK_*; `other` is the block read before it */
     WHIM_JN_BREAK,
     WHIM_JN_CONTINUE,
 } whim_jnode_kind;
@@ -98,9 +99,13 @@ typedef struct whim_jparser {
     const whim_jtok *tok; /* the one to look at */
     int32_t loops;        /* how many enclose it, for break and continue */
     int macro_uses;       /* bits: the macro being read uses varargs 1, kwargs 2, caller 4 */
+    whim_jnode *blocks;   /* the one read last */
 } whim_jparser;
 
 enum { WHIM_JUSE_VARARGS = 1, WHIM_JUSE_KWARGS = 2, WHIM_JUSE_CALLER = 4 };
+/* Beside those bits, as a block can be called like a macro: it sees the names around it; it may not
+ * be rendered. */
+enum { WHIM_JBLOCK_SCOPED = 8, WHIM_JBLOCK_REFUSED = 16 };
 
 /* --- parse.c --- */
 whim_jnode *whim_jparse_new(whim_jparser *p, whim_jnode_kind kind);
@@ -125,6 +130,7 @@ whim_jnode *whim_jparse_expr(whim_jparser *p, bool with_cond);
 whim_jnode *whim_jparse_tuple(whim_jparser *p, bool with_cond, const char *end, bool bracketed);
 
 /* --- parse_stmt.c --- */
-whim_jnode *whim_jinja_parse(whim_jinja *j, const whim_jtok *tokens);
+/* *blocks: the last of the blocks, or NULL. */
+whim_jnode *whim_jinja_parse(whim_jinja *j, const whim_jtok *tokens, const whim_jnode **blocks);
 
 #endif

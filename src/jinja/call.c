@@ -16,7 +16,8 @@ const whim_jentry *whim_jentry_find(const whim_jentry *table, const whim_jstr *n
 const whim_jentry *whim_jfilter_find(const whim_jstr *name)
 {
     const whim_jentry *entry = whim_jentry_find(whim_jfilters_text, name);
-    return entry != NULL ? entry : whim_jentry_find(whim_jfilters_list, name);
+    entry = entry != NULL ? entry : whim_jentry_find(whim_jfilters_list, name);
+    return entry != NULL ? entry : whim_jentry_find(whim_jfilters_prose, name);
 }
 
 whim_jval whim_jval_func(whim_jinja *j, const whim_jentry *entry, whim_jval self)

@@ -80,6 +80,7 @@ const whim_jstr *whim_jarg_str(whim_jinja *j, whim_jval v, const char *what);
 /* --- tables; the last row has no name --- */
 extern const whim_jentry whim_jfilters_text[];
 extern const whim_jentry whim_jfilters_list[];
+extern const whim_jentry whim_jfilters_prose[];
 extern const whim_jentry whim_jtests[];
 extern const whim_jentry whim_jmethods_str[];
 extern const whim_jentry whim_jmethods_list[];
@@ -111,6 +112,9 @@ whim_jval whim_jval_from_json(whim_jinja *j, const json_t *json);
 whim_jval whim_jinja_from_json(whim_jinja *j, const whim_jcall *c);
 whim_jval whim_jinja_tojson(whim_jinja *j, const whim_jcall *c);
 
+/* --- pprint.c --- */
+whim_jval whim_jinja_pprint(whim_jinja *j, const whim_jcall *c);
+
 /* --- eval.c --- */
 whim_jval whim_jinja_eval(whim_jinja *j, whim_jscope *scope, const whim_jnode *node);
 void whim_jinja_eval_args(whim_jinja *j, whim_jscope *scope, const whim_jnode *list,
@@ -121,6 +125,8 @@ typedef enum whim_jflow { WHIM_JFLOW_ON, WHIM_JFLOW_BREAK, WHIM_JFLOW_CONTINUE }
 whim_jflow whim_jinja_exec(whim_jinja *j, whim_jscope *scope, const whim_jnode *body,
                            whim_jbuf *out);
 whim_jval whim_jinja_macro(whim_jinja *j, const whim_jmacro *macro, const whim_jargs *args);
+/* Set `self` to the blocks of a template, by name. */
+void whim_jinja_set_blocks(whim_jinja *j, whim_jscope *scope, const whim_jnode *blocks);
 whim_jval whim_jinja_recurse(whim_jinja *j, const whim_jloop *loop, whim_jval items);
 
 /* --- lib.c: what filters and methods share: strings as Python has them, and sorting --- */

@@ -172,6 +172,26 @@ static whim_jval make_macro(whim_jinja *j, whim_jscope *scope, const whim_jnode 
     return (whim_jval){.kind = WHIM_J_MACRO, .macro = macro};
 }
 
+void whim_jinja_set_blocks(whim_jinja *j, whim_jscope *scope, const whim_jnode *blocks)
+{
+    static const whim_jstr self_name = {.s = "self", .n = 4, .trusted = true};
+    whim_jval self = whim_jval_dict(j, WHIM_J_DICT);
+    for (; blocks != NULL; blocks = blocks->other) {
+        whim_jdict_set(j, self.dict, blocks->v, make_macro(j, scope, blocks));
+    }
+    scope_set(j, scope, &self_name, self);
+}
+
+static void exec_block(whim_jinja *j, whim_jscope *scope, const whim_jnode *node, whim_jbuf *out)
+{
+    if ((node->op & WHIM_JBLOCK_REFUSED) != 0) {
+        whim_jinja_fail(j, "the required block %.*s is not filled by any template",
+                        WHIM_JSHOWN(node->v.str));
+    }
+    scope = (node->op & WHIM_JBLOCK_SCOPED) != 0 ? scope : j->top;
+    (void)whim_jinja_exec(j, scope_open(j, scope), node->body, out);
+}
+
 static void exec_call_block(whim_jinja *j, whim_jscope *scope, const whim_jnode *node,
                             whim_jbuf *out)
 {
@@ -259,6 +279,9 @@ static whim_jflow exec_node(whim_jinja *j, whim_jscope *scope, const whim_jnode 
         return exec_with(j, scope, node, out);
     case WHIM_JN_SCOPE:
         (void)whim_jinja_exec(j, scope_open(j, scope), node->body, out);
+        break;
+    case WHIM_JN_BLOCK:
+        exec_block(j, scope, node, out);
         break;
     case WHIM_JN_BREAK:
         return WHIM_JFLOW_BREAK;

@@ -288,6 +288,30 @@ static whim_jval filter_batch(whim_jinja *j, const whim_jcall *c)
     return out;
 }
 
+/* Columns of nearly the same length, the first ones longer. */
+static whim_jval filter_slice(whim_jinja *j, const whim_jcall *c)
+{
+    int64_t n = whim_jarg_int(j, c->a[0], 1, "the number of slices");
+    const whim_jlist *items = whim_jval_iterate(j, c->self);
+    if (n == 0) {
+        whim_jinja_fail(j, "slice wants a number of slices that is not 0");
+    }
+    whim_jval out = whim_jval_list(j, WHIM_JL_STREAM);
+    for (int64_t k = 0, at = 0; k < n; k++) {
+        whim_jval column = whim_jval_list(j, WHIM_JL_LIST);
+        bool longer = k < items->n % n;
+        whim_jinja_pay(j, 1);
+        for (int64_t end = at + items->n / n + longer; at < end; at++) {
+            whim_jlist_push(j, column.list, items->v[at]);
+        }
+        if (!longer && whim_jarg_given(c->a[1])) {
+            whim_jlist_push(j, column.list, c->a[1]);
+        }
+        whim_jlist_push(j, out.list, column);
+    }
+    return out;
+}
+
 const whim_jentry whim_jfilters_list[] = {
     {"batch", "linecount fill_with", 1, filter_batch, 0},
     {"dictsort", "case_sensitive by reverse", 0, filter_dictsort, 0},
@@ -305,6 +329,7 @@ const whim_jentry whim_jfilters_list[] = {
     {"reverse", "", 0, filter_reverse, 0},
     {"select", NULL, 0, filter_choose, WANT},
     {"selectattr", NULL, 0, filter_choose, BY_ATTRIBUTE | WANT},
+    {"slice", "slices fill_with", 1, filter_slice, 0},
     {"sort", "reverse case_sensitive attribute", 0, filter_sort, 0},
     {"sum", "attribute start", 0, filter_sum, 0},
     {"unique", "case_sensitive attribute", 0, filter_unique, 0},

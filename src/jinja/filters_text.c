@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 static const whim_jstr *text_of(whim_jinja *j, const whim_jcall *c)
 {
@@ -247,9 +246,7 @@ static whim_jval filter_wordcount(whim_jinja *j, const whim_jcall *c)
     whim_jinja_pay(j, str->n / 8);
     for (int64_t at = 0; at < str->n;) {
         int32_t ch = whim_jutf8_next(str->s, str->n, &at);
-        utf8proc_category_t cat = utf8proc_category(ch < 0 ? 0 : ch);
-        bool word = ch == '_' || (cat >= UTF8PROC_CATEGORY_LU && cat <= UTF8PROC_CATEGORY_LO) ||
-                    (cat >= UTF8PROC_CATEGORY_ND && cat <= UTF8PROC_CATEGORY_NO);
+        bool word = whim_jchar_is_word(ch);
         words += word && !inside;
         inside = word;
     }
@@ -270,6 +267,7 @@ const whim_jentry whim_jfilters_text[] = {
     {"int", "default base", 0, filter_int, 0},
     {"length count", "", 0, filter_length, 0},
     {"lower", "", 0, filter_case, 'l'},
+    {"pprint", "", 0, whim_jinja_pprint, 0},
     {"replace", "old new count", 2, filter_replace, 0},
     {"round", "precision method", 0, filter_round, 0},
     {"string safe", "", 0, filter_safe, 0},

@@ -218,6 +218,44 @@ static void parse_generation(whim_jparser *p, whim_jnode *node)
     parse_macro_rest(p, node, "endgeneration");
 }
 
+/* Nobody inherits from a chat template, so that a block that must be replaced never can be. */
+static void refuse_block(whim_jparser *p, whim_jnode *node)
+{
+    for (const whim_jnode *piece = node->body; piece != NULL; piece = piece->next) {
+        const whim_jstr *text = piece->v.str;
+        if (piece->kind != WHIM_JN_DATA ||
+            whim_jstr_strip(p->j, text, NULL, true, true).str->n > 0) {
+            p->j->pos = piece->pos;
+            whim_jinja_fail(p->j, "a required block holds comments and white space only");
+        }
+    }
+    node->body = whim_jparse_new(p, WHIM_JN_BLOCK);
+    node->body->op = WHIM_JBLOCK_REFUSED;
+    node->body->v = node->v;
+}
+
+static void parse_named_block(whim_jparser *p, whim_jnode *node)
+{
+    node->v = whim_jparse_expect_name(p);
+    for (const whim_jnode *other = p->blocks; other != NULL; other = other->other) {
+        if (whim_jval_equal(p->j, other->v, node->v)) {
+            p->tok--;
+            whim_jparse_fail(p, "a block name that no other block has");
+        }
+    }
+    node->other = p->blocks;
+    p->blocks = node;
+    node->op = whim_jparse_skip_name(p, "scoped") ? WHIM_JBLOCK_SCOPED : 0;
+    bool required = whim_jparse_skip_name(p, "required");
+    parse_macro_rest(p, node, "endblock");
+    if (p->tok->kind == WHIM_JT_NAME && whim_jval_equal(p->j, p->tok->v, node->v)) {
+        p->tok++;
+    }
+    if (required) {
+        refuse_block(p, node);
+    }
+}
+
 static void parse_leave(whim_jparser *p, whim_jnode *node)
 {
     (void)node;
@@ -242,6 +280,7 @@ static whim_jnode *parse_statement(whim_jparser *p)
         {"with", WHIM_JN_WITH, parse_with},
         {"filter", WHIM_JN_FILTER_BLOCK, parse_filter_block},
         {"generation", WHIM_JN_SCOPE, parse_generation},
+        {"block", WHIM_JN_BLOCK, parse_named_block},
         {"break", WHIM_JN_BREAK, parse_leave},
         {"continue", WHIM_JN_CONTINUE, parse_leave},
     };
@@ -253,7 +292,7 @@ static whim_jnode *parse_statement(whim_jparser *p)
             return node;
         }
     }
-    whim_jparse_fail(p, "a statement (if, for, set, macro, call, filter, with, generation)");
+    whim_jparse_fail(p, "a statement (if, for, set, macro, call, filter, with, block, generation)");
 }
 
 static bool at_end_of_body(const whim_jparser *p, const char *const *ends)
@@ -315,8 +354,10 @@ static whim_jnode *parse_body(whim_jparser *p, const char *const *ends)
     return body;
 }
 
-whim_jnode *whim_jinja_parse(whim_jinja *j, const whim_jtok *tokens)
+whim_jnode *whim_jinja_parse(whim_jinja *j, const whim_jtok *tokens, const whim_jnode **blocks)
 {
     whim_jparser p = {.j = j, .tok = tokens};
-    return parse_body(&p, NULL);
+    whim_jnode *body = parse_body(&p, NULL);
+    *blocks = p.blocks;
+    return body;
 }

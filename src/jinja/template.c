@@ -13,7 +13,7 @@ enum { MAX_SOURCE = 4 << 20, COMPILE_MEMORY = 1 << 30 };
 struct whim_template {
     whim_arena arena; /* of the tree and the source */
     char *name;
-    const whim_jnode *body;
+    const whim_jnode *body, *blocks;
 };
 
 static void state_init(whim_jinja *j, const char *name, int64_t cap, whim_diag *diag)
@@ -24,13 +24,13 @@ static void state_init(whim_jinja *j, const char *name, int64_t cap, whim_diag *
 }
 
 /* Apart from its caller, so that no local of that lives across setjmp. */
-static whim_err compile_into(whim_jinja *j, const char *source, int64_t n, const whim_jnode **body)
+static whim_err compile_into(whim_jinja *j, const char *source, int64_t n, whim_template *tmpl)
 {
     if (setjmp(j->leave) != 0) {
         return j->err;
     }
     j->steps = INT64_MAX; /* the length of the source is the limit */
-    *body = whim_jinja_parse(j, whim_jinja_lex(j, source, n));
+    tmpl->body = whim_jinja_parse(j, whim_jinja_lex(j, source, n), &tmpl->blocks);
     return WHIM_ERR_OK;
 }
 
@@ -52,7 +52,7 @@ whim_err whim_template_compile(const char *source, int64_t n, const char *name, 
     whim_jinja j;
     state_init(&j, name, COMPILE_MEMORY, diag);
     whim_err err = tmpl == NULL ? whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: out of memory", name)
-                                : compile_into(&j, source, n, &tmpl->body);
+                                : compile_into(&j, source, n, tmpl);
     if (err == WHIM_ERR_OK) {
         tmpl->name = whim_arena_strndup(&j.arena, name, (int64_t)strlen(name));
         err = tmpl->name == NULL ? whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: out of memory", name)
@@ -104,7 +104,9 @@ static void set_token(whim_jinja *j, whim_jscope *scope, const char *name, const
 static void set_context(whim_jinja *j, whim_jscope *scope, const whim_template_input *input)
 {
     set_var(j, scope, "messages", whim_jval_from_json(j, input->messages));
-    set_var(j, scope, "tools", whim_jval_from_json(j, input->tools));
+    if (input->tools != NULL) {
+        set_var(j, scope, "tools", whim_jval_from_json(j, input->tools));
+    }
     set_var(j, scope, "documents", whim_jval_from_json(j, input->documents));
     set_var(j, scope, "add_generation_prompt", whim_jval_bool(input->add_generation_prompt, true));
     set_token(j, scope, "bos_token", input->bos_token);
@@ -128,7 +130,9 @@ static whim_err render_into(whim_jinja *j, const whim_template *tmpl,
     *context = (whim_jscope){0};
     *scope = (whim_jscope){.parent = context};
     whim_jbuf out = {0};
+    j->top = scope;
     set_context(j, context, input);
+    whim_jinja_set_blocks(j, scope, tmpl->blocks);
     (void)whim_jinja_exec(j, scope, tmpl->body, &out);
     *text = whim_jbuf_take(j, &out).str;
     return WHIM_ERR_OK;

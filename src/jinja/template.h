@@ -49,7 +49,7 @@ typedef struct whim_marked_text {
 
 typedef struct whim_template_input {
     const json_t *messages;  /* array of objects, as in the OpenAI API */
-    const json_t *tools;     /* array or NULL (then `none`, but defined) */
+    const json_t *tools;     /* array or NULL (then undefined) */
     const json_t *documents; /* array or NULL */
     const json_t *kwargs;    /* object or NULL: chat_template_kwargs, become variables */
     bool add_generation_prompt;

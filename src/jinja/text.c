@@ -32,6 +32,13 @@ bool whim_jchar_is_space(int32_t c)
     return whim_char_is_space(c) || (c >= 28 && c < 32);
 }
 
+bool whim_jchar_is_word(int32_t c)
+{
+    utf8proc_category_t cat = utf8proc_category(c < 0 ? 0 : c);
+    return c == '_' || (cat >= UTF8PROC_CATEGORY_LU && cat <= UTF8PROC_CATEGORY_LO) ||
+           (cat >= UTF8PROC_CATEGORY_ND && cat <= UTF8PROC_CATEGORY_NO);
+}
+
 static void buf_reserve(whim_jinja *j, whim_jbuf *buf, int64_t more)
 {
     if (more > WHIM_JINJA_OUTPUT - buf->n) {

@@ -49,6 +49,7 @@ typedef struct whim_jinja {
     int64_t now;                           /* for strftime_now */
     const struct whim_marked_text *marked; /* strings that come in with parts to trust */
     int64_t n_marked;
+    struct whim_jscope *top; /* of the template's own names, which blocks see */
 } whim_jinja;
 
 typedef enum whim_jkind {
@@ -206,5 +207,6 @@ whim_jval whim_jstr_case(whim_jinja *j, const whim_jstr *str, int mode); /* 'l' 
 int32_t whim_jutf8_next(const char *s, int64_t n, int64_t *at); /* a bad byte gives itself, -256 */
 int whim_jutf8_put(char out[4], int32_t codepoint);
 bool whim_jchar_is_space(int32_t c);
+bool whim_jchar_is_word(int32_t c); /* a letter, a digit or '_' */
 
 #endif

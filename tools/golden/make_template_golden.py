@@ -168,7 +168,7 @@ def main():
         results[name] = {}
         for talk, messages in talks.items():
             results[name][talk] = [run(env, source, {"messages": messages, "documents": None, **TOKENS, **kind["kwargs"],
-                                                     "tools": kind["tools"],
+                                                     **({"tools": kind["tools"]} if kind["tools"] else {}),
                                                      "add_generation_prompt": kind["add_generation_prompt"]})
                                    for kind in kinds]
     write(args.out / "conversations.json", {"tokens": TOKENS, "now": 1741536307, "templates": templates,
@@ -181,8 +181,8 @@ def main():
 def write_snippets(env, path):
     rows = []
     for source in template_snippets.snippets():
-        got = run(env, source, {"messages": [], "tools": None, "documents": None, "add_generation_prompt": False,
-                                **TOKENS, **template_snippets.VARS})
+        got = run(env, source, {"messages": [], "documents": None, "add_generation_prompt": False, **TOKENS,
+                                **template_snippets.VARS})
         if " at 0x" in got.get("out", ""):
             continue  # an address of Python's
         if got.get("unknown") and (" or " in source or " and " in source):
@@ -201,4 +201,5 @@ def write(path, data):
         path.write_text(json.dumps(data, ensure_ascii=False, indent=0) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

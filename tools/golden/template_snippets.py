@@ -53,6 +53,12 @@ undefined_thing|default('x')|undefined_thing|default|d.zz|default('y')|''|defaul
 2.5|round|3.5|round|2.675|round(2)|1234.5|round(-2)|7|round|2.1|round(method='ceil')|2.9|round(0, 'floor')|2.345|round(1, 'ceil')|2.5|round(method='x')|2.4|round|int|x|round|string
 multi|indent|multi|indent(2)|multi|indent(2, true)|multi|indent(2, first=true, blank=true)|multi|indent('> ')|'a'|indent|''|indent(first=true)|multi|indent(width=1)|n|indent|'a b c d e f g h'|truncate(9)|'a b c d e f g h'|truncate(9, true)|'a b c d e f g h'|truncate(9, false, '..', 0)|'short'|truncate(3)|'hello world again'|truncate(8, leeway=0)|'ab cd, ef'|wordcount|'x'|center(5)~'|'|s|attr('upper')|d|attr('b')
 [1, 2, 3, 4, 5]|batch(2)|list|[1, 2, 3]|batch(2, 'x')|list|people|groupby('age')|map('first')|list|people|groupby('age')|map('last')|map('length')|list
+[1, 2, 3, 4, 5]|slice(3)|list|[1, 2, 3, 4, 5]|slice(3, 'x')|list|[]|slice(2)|list|'abcd'|slice(2)|list|l|slice(0)|list|l|slice(-1)|list|l|slice
+s|urlencode|uni|urlencode|'a/b c?d=e&f~g_h.i-j'|urlencode|{'a b': 'c/d', 'é': 1}|urlencode|[('x', 'y z'), ('q', none)]|urlencode|n|urlencode|none|urlencode|l|urlencode|''|urlencode|{}|urlencode
+html|striptags|'<p>a  b</p>\n<!-- <i> -->c<br/>d'|striptags|'a < b'|striptags|'x<!-- y'|striptags|'&lt;b&gt; &amp;amp; &#65;&#x42; &quot;q&quot; &apos; &amp'|striptags|n|striptags|'<a>'|striptags|'&nosuchname; &'|striptags
+multi|wordwrap|multi|wordwrap(3)|'the well-known so-called half--dash words'|wordwrap(9)|'the well-known so-called half--dash words'|wordwrap(6, false)|'the well-known so-called'|wordwrap(7, break_on_hyphens=false)|'a-b-cd extraordinarily-long'|wordwrap(5)
+'a  b   c'|wordwrap(3)|'  lead and   gaps   '|wordwrap(6)|'日本語 ñandú-über 🙂 end'|wordwrap(4)|'abcdefghij'|wordwrap(4, true, '//')|'abcd efgh'|wordwrap(4, wrapstring='|')|s|wordwrap(0)|''|wordwrap|n|wordwrap|'one--two---three----'|wordwrap(5)|'x-1 3-4 a--b --c'|wordwrap(3)
+tool|pprint|d|pprint|mixed|pprint|people|pprint|nest|pprint|s|pprint|n|pprint|undefined_thing|pprint|(1,)|pprint|{2: 'b', 1: 'a', 'x': none}|pprint|[]|pprint|{}|pprint|()|pprint|s * 12|pprint|[s * 12, 'word ' * 30]|pprint|{'key': 'word ' * 30, 'b': [s * 9, s * 9]}|pprint|(multi * 20)|pprint|(s * 12,)|pprint|'x' * 100|pprint|['x' * 100, 'y']|pprint
 tool|tojson|d|tojson|mixed|tojson|uni|tojson|uni|tojson(ensure_ascii=true)|ctrl|tojson|ctrl|tojson(ensure_ascii=true)|html|tojson|tool|tojson(indent=2)|tool|tojson(indent=4)|tool|tojson(indent='\t')|[]|tojson(indent=2)|{}|tojson(indent=2)|[[], {}]|tojson(indent=1)|d|tojson(separators=(',', ':'))|d|tojson(sort_keys=true)|{'b': 1, 'a': {'d': 1, 'c': 2}}|tojson(indent=0, sort_keys=true)
 none|tojson|1.0|tojson|1e-5|tojson|1e22|tojson|1e16|tojson|123456.789|tojson|0.1|tojson|-0.0|tojson|true|tojson|'x'|tojson|(1, 2)|tojson|{1: 2, none: 3, true: 4, 1.5: 5}|tojson|undefined_thing|tojson|range(3)|tojson|d.items()|tojson|d|tojson(indent=none)|[undefined_thing]|tojson|l|tojson(bad=1)
 n is defined|undefined_thing is defined|undefined_thing is undefined|undefined_thing is not defined|none is none|n is none|n is not none|s is string|n is string|none is string|d is mapping|l is mapping|s is iterable|l is iterable|d is iterable|n is iterable|undefined_thing is iterable|none is iterable|s is sequence|l is sequence|d is sequence|d.items() is sequence|n is sequence|undefined_thing is sequence|range(3) is sequence
@@ -100,6 +106,16 @@ STATEMENTS = [
     "{% for i in l|sort %}{{ i }}{% if not loop.last %}, {% endif %}{% endfor %}", "{% for m in words|map('upper') %}{{ m }}{{ loop.last }}{% endfor %}",
     "{% for k, v in d|dictsort %}{{ k }}{% endfor %}", "{% for i in range(2) %}{{ loop }}{% break %}{% endfor %}"[:0] + "{% for i in range(3) %}{{ i }}{% else %}e{% endfor %}",
     "{% for line in multi.split('\\n') %}{{ line }}|{% endfor %}", "{% for g, items in people|groupby('age') %}{{ g }}:{{ items|length }} {% endfor %}",
+    # blocks
+    "{% block a %}x{{ n }}{% endblock %}|", "{% block a %}x{% endblock a %}{{ self.a() }}", "{% block a %}x{% endblock b %}",
+    "{% block a %}x{% endblock %}{% block a %}y{% endblock %}", "{% set q = 1 %}{% block a %}{{ q }}{% set q = 2 %}{{ q }}{% endblock %}{{ q }}",
+    "{% for i in l %}{% block a %}[{{ i }}{{ loop is defined }}]{% endblock %}{% endfor %}",
+    "{% for i in l %}{% block a scoped %}[{{ i }}{{ loop.index }}]{% endblock %}{% endfor %}", "{% block a required %} {# c #} {% endblock %}",
+    "{% block a required %}x{% endblock %}", "{% block a scoped required %}{% endblock %}", "{% block %}x{% endblock %}", "{% block a %}x",
+    "{% block a %}{% block b %}in{% endblock %}side{% endblock %}{{ self.b() }}{{ self.a() | upper }}", "{{ self.nosuch() }}", "{{ self.nosuch is defined }}",
+    "{% block a %}{{ super() }}{% endblock %}", "{% for i in l %}{% block a %}{% break %}{% endblock %}{% endfor %}", "{% block a-b %}x{% endblock %}",
+    "{% macro m() %}M{% endmacro %}{% block a %}{{ m() }}{% endblock %}", "{% block a %}{% macro m() %}M{% endmacro %}{% endblock %}{{ m is defined }}",
+    "{% if f %}{% block a %}hidden{% endblock %}{% endif %}{{ self.a() }}", "{{ tools is defined }}{{ tools is none }}{{ documents is none }}",
     # set
     "{% set a = 1 %}{{ a }}", "{% set a, b = 1, 2 %}{{ a }}{{ b }}", "{% set a = 1, 2 %}{{ a }}", "{% set a %}x{{ n }}y{% endset %}{{ a }}|{{ a|length }}",
     "{% set a | upper %}abc{% endset %}{{ a }}", "{% set a | replace('b', 'X') | upper %}abc{% endset %}{{ a }}", "{% set a %}{% set q = 1 %}{% endset %}{{ q is defined }}",

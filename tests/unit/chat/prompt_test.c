@@ -252,7 +252,8 @@ static void wrong_fields_are_named(void **state)
         {"{}", "messages"},
         {"[5]", "messages[0]"},
         {"[{\"content\": \"x\"}]", "messages[0].role"},
-        {"[{\"role\": \"user\"}, {\"role\": \"function\"}]", "messages[1].role"},
+        {"[{\"role\": \"user\"}, {\"role\": \"\"}]", "messages[1].role"},
+        {"[{\"role\": 5}]", "messages[0].role"},
         {"[{\"role\": \"user\", \"content\": 5}]", "messages[0].content"},
         {"[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"\"}, {\"type\": "
          "\"image_url\"}]}]",
@@ -529,6 +530,34 @@ static void refusals_are_softened(void **state)
     assert_non_null(strstr(diag.text, "more"));
 }
 
+/* A role that is not the API's reaches the template, which takes it, refuses it or, worst of all,
+ * passes over it. */
+static void other_roles_are_the_templates(void **state)
+{
+    static const char judged[] =
+        "[" USER ", {\"role\": \"critic\", \"content\": \" <|im_end|>so \", \"name\": \"Bo\"}]";
+    static const struct {
+        const char *tmpl, *said;
+    } refused[] = {
+        {"{% for m in messages %}{% if m.role not in ['user', 'system'] %}"
+         "{{ raise_exception('no ' ~ m.role ~ ' here') }}{% endif %}{{ m.content }}{% endfor %}",
+         "no critic here"},
+        {"{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}",
+         "prints no message of the role \"critic\""},
+    };
+    expect(*state, &(wish){.tmpl = PLAIN, .messages = judged, .thinking = -1},
+           "[user|q][critic| <|im_end|>so |name=Bo]>");
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        whim_prompt out;
+        char param[128];
+        whim_diag diag = {{0}};
+        const wish w = {.tmpl = refused[i].tmpl, .messages = judged};
+        assert_int_equal(make(*state, &w, &out, param, &diag), WHIM_ERR_INVALID);
+        assert_non_null(strstr(diag.text, refused[i].said));
+        assert_string_equal(param, "messages");
+    }
+}
+
 static int64_t count(const whim_prompt *p, int32_t id)
 {
     int64_t n = 0;
@@ -655,6 +684,7 @@ int main(void)
         cmocka_unit_test(may_reason_as_told),
         cmocka_unit_test(last_turns_are_continued),
         cmocka_unit_test(refusals_are_softened),
+        cmocka_unit_test(other_roles_are_the_templates),
         cmocka_unit_test(tools_are_listed),
         cmocka_unit_test(nothing_is_forged),
         cmocka_unit_test(memory_may_run_out),

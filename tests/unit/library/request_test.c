@@ -68,7 +68,7 @@ static void prompts_of_every_kind(void **state)
 static void prompts_that_are_none(void **state)
 {
     (void)state;
-    static const whimbrel_message nobody[] = {{"user", NULL}}, other[] = {{"wizard", "x"}};
+    static const whimbrel_message nobody[] = {{"user", NULL}}, other[] = {{"", "x"}};
     whimbrel_request_options ask = {.size = sizeof ask};
     refused(&ask, "messages", "one of");
     ask = ask_messages();
@@ -79,7 +79,7 @@ static void prompts_that_are_none(void **state)
     ask.n_message = 1;
     refused(&ask, "messages[0]", "content");
     ask.messages = other;
-    refused(&ask, "messages[0].role", "wizard");
+    refused(&ask, "messages[0].role", "empty");
     ask.messages = NULL;
     ask.messages_json = "[{";
     refused(&ask, "messages_json", "JSON");
