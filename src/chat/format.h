@@ -30,6 +30,8 @@ typedef struct whim_chat_format {
     bool short_ids;       /* it takes ids of calls that are nine letters or digits only */
     bool reasons;         /* the template knows <think> */
     bool thinking_switch; /* it reads enable_thinking */
+    /* whose content it takes as a list of parts, printing their texts as it would print one text */
+    bool system_parts, user_parts, assistant_parts, tool_parts;
 } whim_chat_format;
 
 /* What a template shows when made-up tools and calls are given to it; NULL: there is none. `tok`

@@ -123,6 +123,67 @@ static void detect_calls(const probe *p, whim_chat_format *format)
     whim_rendered_deinit(&out);
 }
 
+/* --- parts ------------------------------------------------------------------------------------ */
+
+/* Turns around a content, which is taken over. */
+static json_t *turns_around(const char *role, json_t *content)
+{
+    if (strcmp(role, "tool") == 0) {
+        return json_pack("[{s:s, s:s}, {s:s, s:s, s:[o]}, {s:s, s:s, s:s, s:o}]", "role", "user",
+                         "content", "Q", "role", "assistant", "content", "", "tool_calls",
+                         call_make("callnumb1"), "role", "tool", "tool_call_id", "callnumb1",
+                         "name", FUNCTION, "content", content);
+    }
+    const bool asked = strcmp(role, "user") == 0;
+    json_t *turn = json_pack("{s:s, s:o}", "role", role, "content", content);
+    json_t *list = json_array();
+    if (strcmp(role, "assistant") == 0) {
+        json_array_append_new(list, json_pack("{s:s, s:s}", "role", "user", "content", "Q"));
+    }
+    json_array_append_new(list, turn);
+    if (!asked) {
+        json_array_append_new(list, json_pack("{s:s, s:s}", "role", "user", "content", "Q"));
+    }
+    return list;
+}
+
+static bool print_content(const probe *p, const char *role, json_t *content, whim_rendered *out)
+{
+    json_t *messages = turns_around(role, content);
+    const whim_template_input input = {
+        .messages = messages,
+        .tools = strcmp(role, "tool") == 0 ? p->tools : NULL,
+        .add_generation_prompt = true,
+        .bos_token = token(p->tok, whim_tokenizer_bos),
+        .eos_token = token(p->tok, whim_tokenizer_eos),
+    };
+    bool good = messages != NULL && whim_template_render(p->tmpl, &input, out, NULL) == WHIM_ERR_OK;
+    json_decref(messages);
+    return good;
+}
+
+/* Whether two parts are printed where their texts would be, and all around them is the same. */
+static bool walks_over_parts(const probe *p, const char *role)
+{
+    static const char both[] = "PartOne.PartTwo.";
+    enum { N_BOTH = sizeof both - 1, N_ONE = N_BOTH / 2 };
+    json_t *parts = json_pack("[{s:s, s:s%}, {s:s, s:s}]", "type", "text", "text", both,
+                              (size_t)N_ONE, "type", "text", "text", both + N_ONE);
+    whim_rendered one = {0}, two = {0};
+    bool good =
+        print_content(p, role, parts, &two) && print_content(p, role, json_string(both), &one);
+    const char *text = whim_str_text(&one.text), *at = good ? strstr(text, both) : NULL;
+    if (at != NULL) {
+        const char *end = whim_str_text(&two.text) + two.text.len;
+        const int64_t n_before = at - text + N_ONE, n_after = one.text.len - n_before;
+        good = two.text.len >= one.text.len && memcmp(two.text.text, text, (size_t)n_before) == 0 &&
+               memcmp(end - n_after, at + N_ONE, (size_t)n_after) == 0;
+    }
+    whim_rendered_deinit(&one);
+    whim_rendered_deinit(&two);
+    return good && at != NULL;
+}
+
 whim_chat_format whim_chat_format_detect(const whim_template *tmpl, const char *source,
                                          const whim_tokenizer *tok)
 {
@@ -136,6 +197,10 @@ whim_chat_format whim_chat_format_detect(const whim_template *tmpl, const char *
     if (format.prints_tools) {
         detect_calls(&p, &format);
     }
+    format.system_parts = walks_over_parts(&p, "system");
+    format.user_parts = walks_over_parts(&p, "user");
+    format.assistant_parts = walks_over_parts(&p, "assistant");
+    format.tool_parts = format.native_tools && walks_over_parts(&p, "tool");
     whim_rendered_deinit(&p.plain);
     json_decref(p.tools);
     format.reasons =

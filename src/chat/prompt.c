@@ -22,7 +22,8 @@ typedef struct maker {
     json_t *kwargs;
     bool continued; /* the last turn is the assistant's and goes on */
     char mark[MARK_BYTES];
-    int level; /* of softening */
+    bool joined; /* parts are joined, although the template seemed to take them */
+    int level;   /* of softening */
     whim_diag *diag;
 } maker;
 
@@ -56,49 +57,6 @@ static whim_err make_kwargs(maker *m)
 
 /* --- rendering -------------------------------------------------------------------------------- */
 
-static json_t *turn_message(const whim_turn *turn)
-{
-    static const char *const roles[] = {[WHIM_ROLE_SYSTEM] = "system",
-                                        [WHIM_ROLE_USER] = "user",
-                                        [WHIM_ROLE_ASSISTANT] = "assistant",
-                                        [WHIM_ROLE_TOOL] = "tool"};
-    const char *role =
-        turn->role == WHIM_ROLE_OTHER ? json_string_value(turn->role_word) : roles[turn->role];
-    return json_pack("{s:s, s:s%, s:O*, s:O*, s:O*, s:O*}", "role", role, "content",
-                     whim_str_text(&turn->content.text), (size_t)turn->content.text.len, "name",
-                     turn->name, "reasoning_content", turn->reasoning, "tool_calls", turn->calls,
-                     "tool_call_id", turn->call_id);
-}
-
-static int by_string(const void *a, const void *b)
-{
-    uintptr_t x = (uintptr_t)((const whim_marked_text *)a)->string;
-    uintptr_t y = (uintptr_t)((const whim_marked_text *)b)->string;
-    return (x > y) - (x < y);
-}
-
-/* The turns as messages, and which of their contents have trusted parts. */
-static json_t *make_messages(const maker *m, whim_marked_text *marked, int64_t *n_marked)
-{
-    json_t *list = json_array();
-    *n_marked = 0;
-    for (int64_t i = 0; i < m->turns.n; i++) {
-        const whim_turn *turn = &m->turns.v[i];
-        json_t *message = turn_message(turn);
-        if (message == NULL || json_array_append_new(list, message) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-        if (turn->content.n_span > 1 ||
-            (turn->content.n_span == 1 && turn->content.spans[0].trusted)) {
-            marked[(*n_marked)++] = (whim_marked_text){
-                .string = json_object_get(message, "content"), .text = &turn->content};
-        }
-    }
-    qsort(marked, (size_t)*n_marked, sizeof *marked, by_string);
-    return list;
-}
-
 static whim_err render(maker *m, whim_rendered *out)
 {
     whim_marked_text *marked = whim_alloc_array(m->turns.n + 1, sizeof *marked);
@@ -112,7 +70,9 @@ static whim_err render(maker *m, whim_rendered *out)
         .now = (int64_t)time(NULL),
         .marked = marked,
     };
-    json_t *messages = marked == NULL ? NULL : make_messages(m, marked, &input.n_marked);
+    json_t *messages = marked == NULL ? NULL
+                                      : whim_prompt_turns_json(&m->turns, &m->model->format,
+                                                               m->joined, marked, &input.n_marked);
     input.messages = messages;
     whim_err err = messages == NULL ? whim_prompt_no_memory(m->diag)
                                     : whim_template_render(m->model->tmpl, &input, out, m->diag);
@@ -146,17 +106,22 @@ static const whim_turn *find_lost(const maker *m, const whim_rendered *out, whim
 {
     int64_t span = 0, at = 0;
     for (; i < m->turns.n; i++) {
-        const char *text = whim_str_text(&m->turns.v[i].content.text);
-        int64_t n = m->turns.v[i].content.text.len;
-        if (m->turns.v[i].role != role) {
+        const whim_turn *turn = &m->turns.v[i];
+        const char *text = whim_str_text(&turn->content.text);
+        int64_t n = turn->content.text.len;
+        if (turn->role != role) {
             continue;
+        }
+        if (!m->joined && whim_prompt_turn_has_parts(turn, &m->model->format)) {
+            text += turn->parts[turn->n_part - 1]; /* nobody knows what is printed between them */
+            n -= turn->parts[turn->n_part - 1];
         }
         for (; n > 0 && whim_is_blank(text[n - 1]); n--) {
         }
         for (; n > 0 && whim_is_blank(*text); n--, text++) {
         }
         if (n > 0 && !find_given(out, text, n, &span, &at)) {
-            return &m->turns.v[i];
+            return turn;
         }
     }
     return NULL;
@@ -187,6 +152,10 @@ static whim_err render_softening(maker *m, whim_rendered *out)
     whim_err err = render(m, out);
     if (said != NULL) {
         first = *said;
+    }
+    if (err == WHIM_ERR_INVALID && m->turns.parts != NULL && !m->joined) {
+        m->joined = true;
+        err = render(m, out);
     }
     for (whim_err now = err;
          m->level + 1 < WHIM_SOFTEN_LEVELS &&

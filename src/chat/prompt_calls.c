@@ -115,7 +115,8 @@ static int64_t count_calls(const whim_prompt_turns *turns)
 
 static whim_err split_calls(whim_prompt_turns *turns, whim_diag *diag)
 {
-    whim_prompt_turns out = {.made = turns->made, .cap = turns->cap + count_calls(turns)};
+    whim_prompt_turns out = {
+        .made = turns->made, .parts = turns->parts, .cap = turns->cap + count_calls(turns)};
     out.v = whim_alloc_array(out.cap, sizeof *out.v);
     whim_err err = out.v == NULL ? whim_prompt_no_memory(diag) : WHIM_ERR_OK;
     for (int64_t i = 0; i < turns->n && out.v != NULL; i++) {

@@ -28,13 +28,16 @@ typedef struct whim_turn {
     const json_t *name, *reasoning, *call_id; /* strings of the request, or NULL */
     json_t *calls;                            /* a list of one or more, or NULL; owned */
     bool raw_call;                            /* a call's arguments are a text and stay so */
+    const int64_t *parts; /* where parts of the content begin, each behind a line end of its own; */
+    int64_t n_part;       /* 0: it is a text */
 } whim_turn;
 
 /* {0} is empty. */
 typedef struct whim_prompt_turns {
     whim_turn *v;
     int64_t n, cap;
-    json_t *made; /* strings that turns point to and the request does not hold, or NULL */
+    json_t *made;   /* strings that turns point to and the request does not hold, or NULL */
+    int64_t *parts; /* those of all turns */
 } whim_prompt_turns;
 
 /* --- prompt_messages.c --- */
@@ -43,6 +46,13 @@ WHIM_MUST_CHECK whim_err whim_prompt_turns_read(whim_prompt_turns *turns, const 
                                                 char *param, whim_diag *diag);
 void whim_prompt_turns_deinit(whim_prompt_turns *turns);
 void whim_prompt_turns_remove(whim_prompt_turns *turns, int64_t i);
+
+/* --- prompt_json.c --- */
+/* The turns as messages for a template, with parts where it takes them (none where `joined`), and
+ * which of their contents have trusted parts. NULL: no memory. */
+json_t *whim_prompt_turns_json(const whim_prompt_turns *turns, const whim_chat_format *format,
+                               bool joined, whim_marked_text *marked, int64_t *n_marked);
+bool whim_prompt_turn_has_parts(const whim_turn *turn, const whim_chat_format *format);
 
 /* --- prompt_tools.c --- */
 /* Write tools into the system turn, which is made if there is none. */

@@ -11,6 +11,7 @@
 typedef struct place {
     int64_t i;
     int64_t *values_left; /* of all texts of JSON that the messages hold */
+    int64_t **parts;      /* room for the next place of a part */
     char *param;
     whim_diag *diag;
 } place;
@@ -38,6 +39,7 @@ void whim_prompt_turns_deinit(whim_prompt_turns *turns)
     }
     whim_free(turns->v);
     json_decref(turns->made);
+    whim_free(turns->parts);
     *turns = (whim_prompt_turns){0};
 }
 
@@ -85,8 +87,11 @@ static whim_err read_content(whim_turn *turn, const json_t *message, const place
         return REFUSE(at, ".content", "content is %s, expected a string or a list of parts",
                       whim_json_kind(content));
     }
+    turn->parts = *at->parts;
     for (size_t k = 0; k < json_array_size(content); k++) {
         WHIM_TRY(whim_rendered_append(&turn->content, "\n", k > 0, false, at->diag));
+        *(*at->parts)++ = turn->content.text.len;
+        turn->n_part++;
         WHIM_TRY(add_part(turn, json_array_get(content, k), k, at));
     }
     return WHIM_ERR_OK;
@@ -261,6 +266,15 @@ static whim_err join_system(whim_prompt_turns *turns, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+static int64_t count_parts(const json_t *messages)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        n += (int64_t)json_array_size(json_object_get(json_array_get(messages, i), "content"));
+    }
+    return n;
+}
+
 whim_err whim_prompt_turns_read(whim_prompt_turns *turns, const json_t *messages, char *param,
                                 whim_diag *diag)
 {
@@ -272,11 +286,15 @@ whim_err whim_prompt_turns_read(whim_prompt_turns *turns, const json_t *messages
     int64_t left = WHIM_JSON_VALUES;
     turns->cap = (int64_t)json_array_size(messages) + 1; /* one more for a system turn */
     turns->v = whim_alloc_array(turns->cap, sizeof *turns->v);
-    if (turns->v == NULL) {
+    const int64_t n_part = count_parts(messages);
+    turns->parts = n_part > 0 ? whim_alloc_array(n_part, sizeof *turns->parts) : NULL;
+    if (turns->v == NULL || (n_part > 0 && turns->parts == NULL)) {
         return whim_prompt_no_memory(diag);
     }
+    int64_t *parts = turns->parts;
     for (size_t i = 0; i < json_array_size(messages); i++) {
-        const place at = {.i = (int64_t)i, .values_left = &left, .param = param, .diag = diag};
+        const place at = {
+            .i = (int64_t)i, .values_left = &left, .parts = &parts, .param = param, .diag = diag};
         whim_turn *turn = &turns->v[turns->n++];
         *turn = (whim_turn){0};
         WHIM_TRY(read_message(turn, json_array_get(messages, i), &at));

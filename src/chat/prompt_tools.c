@@ -150,6 +150,7 @@ whim_err whim_prompt_turns_write_results(whim_prompt_turns *turns, int64_t from,
             err = whim_rendered_append(text, "\n", joins, true, diag);
             err = err == WHIM_ERR_OK ? add_result(text, &given, diag) : err;
             turns->v[kept - 1].role = WHIM_ROLE_USER;
+            turns->v[kept - 1].n_part = 0;
             whim_rendered_deinit(&given);
         }
         joins = result;

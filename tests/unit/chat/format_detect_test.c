@@ -61,6 +61,42 @@ static void templates_tell_their_form(void **state)
     json_decref(file);
 }
 
+/* Who may have a content of several parts is seen for each role by itself. */
+static void templates_tell_who_has_parts(void **state)
+{
+    (void)state;
+#define WALK "{% for p in m.content %}{{ p.text }}{% endfor %}"
+    static const struct {
+        const char *name, *who;
+    } rows[] = {
+        {"qwen35", "suat"},
+        {"minimax", "suat"},
+        {"qwen3", "----"},
+        {"{% for m in messages %}{{ m.content }}{% endfor %}", "----"},
+        {"{% for m in messages %}{{ m.content | tojson }}{% endfor %}", "----"},
+        {"{% for m in messages %}{% if m.content is string %}{{ m.content }}{% elif m.role == "
+         "'user' %}" WALK "{% else %}{{ raise_exception('text') }}{% endif %}{% endfor %}",
+         "-u--"},
+        {"{% for m in messages %}{% if m.content is string %}text:{{ m.content }}{% else %}" WALK
+         "{% endif %}{% endfor %}",
+         "----"},
+    };
+    json_t *file = json_load_file("tests/data/chat/conversations.json", JSON_ALLOW_NUL, NULL);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *source = rows[i].name[0] == '{'
+                                 ? rows[i].name
+                                 : json_string_value(json_object_get(
+                                       json_object_get(file, "templates"), rows[i].name));
+        const whim_chat_format is = detect(rows[i].name, source);
+        const char who[] = {is.system_parts ? 's' : '-', is.user_parts ? 'u' : '-',
+                            is.assistant_parts ? 'a' : '-', is.tool_parts ? 't' : '-', '\0'};
+        if (strcmp(who, rows[i].who) != 0) {
+            fail_msg("%s: %s, expected %s", rows[i].name, who, rows[i].who);
+        }
+    }
+    json_decref(file);
+}
+
 static int table(const char *folder)
 {
     struct dirent **list;
@@ -73,10 +109,12 @@ static int table(const char *folder)
         if (end != NULL && strcmp(end, ".jinja") == 0 &&
             whim_file_read_all(path, 4 << 20, &text, &len, NULL) == WHIM_ERR_OK) {
             const whim_chat_format f = detect(list[i]->d_name, text);
-            printf("%-60s %-16s%s%s%s\n", list[i]->d_name,
+            printf("%-60s %-16s %c%c%c%c%s%s%s\n", list[i]->d_name,
                    f.native_tools   ? f.tools->name
                    : f.prints_tools ? "unknown"
                                     : "prints no tools",
+                   f.system_parts ? 's' : '-', f.user_parts ? 'u' : '-',
+                   f.assistant_parts ? 'a' : '-', f.tool_parts ? 't' : '-',
                    f.native_tools && f.one_call ? " one-call" : "",
                    f.native_tools && f.short_ids ? " short-ids" : "", f.reasons ? " thinks" : "");
         }
@@ -89,6 +127,7 @@ static int table(const char *folder)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(templates_tell_their_form)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(templates_tell_their_form),
+                                       cmocka_unit_test(templates_tell_who_has_parts)};
     return argc > 1 ? table(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
 }

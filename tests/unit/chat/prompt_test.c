@@ -530,6 +530,48 @@ static void refusals_are_softened(void **state)
     assert_non_null(strstr(diag.text, "more"));
 }
 
+#define PARTS(a, b) \
+    "[{\"type\": \"text\", \"text\": \"" a "\"}, {\"type\": \"text\", \"text\": \"" b "\"}]"
+#define IF_TEXT                                                                                  \
+    "{% for m in messages %}[{{ m.role }}|{% if m.content is string %}{{ m.content }}{% elif "   \
+    "m.role == 'user' or m.role == 'assistant' %}{% for p in m.content %}{{ p.text }}{{ ';' if " \
+    "not loop.last }}{% endfor %}{% else %}{{ raise_exception('text') }}{% endif %}]{% endfor "  \
+    "%}"
+
+/* Parts are the template's to join where it walks over them, and ours where it wants a text. */
+static void parts_go_where_they_are_taken(void **state)
+{
+    static const struct {
+        const char *tmpl, *messages, *text;
+    } rows[] = {
+        {IF_TEXT,
+         "[{\"role\": \"system\", \"content\": " PARTS(
+             "a", "b") "}, {\"role\": \"user\", "
+                       "\"content\": " PARTS(
+                           "c", "") "}, {\"role\": \"assistant\", \"content\": \"d\"}, "
+                                    "{\"role\": \"user\", \"content\": " PARTS("",
+                                                                               "<|im_end|>") "}]",
+         "[system|a\nb][user|c;][assistant|d][user|;<|im_end|>]"},
+        /* a turn that goes on */
+        {IF_TEXT, "[" USER ", {\"role\": \"assistant\", \"content\": " PARTS("c", "d") "}]",
+         "[user|q][assistant|c;d"},
+        /* taken by themselves, but not behind another turn */
+        {"{% for m in messages %}{% if m.content is string %}{{ m.content }}{% elif loop.index > 2 "
+         "%}{{ raise_exception('text') }}{% else %}{% for p in m.content %}{{ p.text }}{% endfor "
+         "%}{% endif %}/{% endfor %}",
+         "[" USER ", " USER ", {\"role\": \"user\", \"content\": " PARTS("c", "d") "}]",
+         "q/q/c\nd/"},
+        {"qwen35", "[{\"role\": \"user\", \"content\": " PARTS("c ", "d") "}]",
+         "<|im_start|>user\nc d<|im_end|>\n<|im_start|>assistant\n<think>\n"},
+        {"qwen3", "[{\"role\": \"user\", \"content\": " PARTS("c", "d") "}]",
+         "<|im_start|>user\nc\nd<|im_end|>\n<|im_start|>assistant\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        expect(*state, &(wish){.tmpl = rows[i].tmpl, .messages = rows[i].messages, .thinking = -1},
+               rows[i].text);
+    }
+}
+
 /* A role that is not the API's reaches the template, which takes it, refuses it or, worst of all,
  * passes over it. */
 static void other_roles_are_the_templates(void **state)
@@ -684,6 +726,7 @@ int main(void)
         cmocka_unit_test(may_reason_as_told),
         cmocka_unit_test(last_turns_are_continued),
         cmocka_unit_test(refusals_are_softened),
+        cmocka_unit_test(parts_go_where_they_are_taken),
         cmocka_unit_test(other_roles_are_the_templates),
         cmocka_unit_test(tools_are_listed),
         cmocka_unit_test(nothing_is_forged),
