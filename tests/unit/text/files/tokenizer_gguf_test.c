@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GGUF vocabularies of both kinds, good and broken. */
+/* GGUF vocabularies of both kinds, good and broken. With arguments: tokenizer_gguf_test FILE.gguf...
+ * compares vocabularies that others wrote with the ids beside them. */
 #include "unit/text/text_fixture.h"
 #include "unit/weights/gguf/gguf_build.h"
 
 #include "base/utf8.h"
 #include "text/byte_level.h"
+#include "weights/ckpt_build.h"
+#include "weights/gguf/read.h"
 
 #define T "tokenizer.ggml."
 
@@ -158,49 +161,89 @@ static gguf_build gpt2_build(const char *pre)
     return b;
 }
 
-/* How each named split cuts: the number of pieces of each probe, as the `tokenizers` library
- * counts. */
-static void kind_gpt2_and_its_splits(void **state)
+static void kind_gpt2(void **state)
 {
     (void)state;
-    static const char *const probes[] = {
-        "12345",      "It'S a",   "a\n\n  b",
-        "e\xCC\x81x", "fooBar's", "\xE6\xBC\xA2\xE5\xAD\x97\xE3\x81\x8B \xE4\xB8\xADx"};
-    static const struct {
-        const char *pre;
-        int pieces[6];
-    } cases[] = {
-        {"default", {1, 4, 3, 3, 2, 2}},        {"gpt-2", {1, 4, 3, 3, 2, 2}},
-        {"smollm", {5, 4, 3, 3, 2, 2}},         {"qwen2", {5, 3, 4, 2, 2, 2}},
-        {"qwen35", {5, 3, 4, 1, 2, 2}},         {"llama-bpe", {2, 3, 4, 2, 2, 2}},
-        {"minimax-m2", {2, 2, 4, 1, 2, 2}},     {"deepseek-v3", {2, 3, 4, 1, 2, 4}},
-        {"deepseek-coder", {5, 4, 5, 3, 3, 4}}, {"deepseek-r1-qwen", {5, 3, 4, 2, 2, 2}},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        gguf_build b = gpt2_build(cases[i].pre);
-        whim_ckpt ckpt;
-        whim_tokenizer *tok;
-        whim_diag diag = {{0}};
-        assert_int_equal(open_built(&b, &ckpt, &tok, &diag), WHIM_ERR_OK);
-        whim_matcher *matcher;
-        assert_int_equal(whim_matcher_create(&matcher), WHIM_ERR_OK);
-        for (int k = 0; k < 6; k++) {
-            whim_pieces pieces = {0};
-            assert_int_equal(whim_pretokenize(&tok->pre, probes[k], (int64_t)strlen(probes[k]),
-                                              true, matcher, &pieces, &diag),
-                             WHIM_ERR_OK);
-            if (pieces.n != cases[i].pieces[k]) {
-                fail_msg("%s: \"%s\" is %lld pieces, expected %d", cases[i].pre, probes[k],
-                         (long long)pieces.n, cases[i].pieces[k]);
+    gguf_build b = gpt2_build("gpt-2");
+    whim_ckpt ckpt;
+    whim_tokenizer *tok;
+    whim_diag diag = {{0}};
+    assert_int_equal(open_built(&b, &ckpt, &tok, &diag), WHIM_ERR_OK);
+    expect(tok, "ab<end>ab<mark>", true, (int32_t[]){256, 257, 256, 258}, 4);
+    assert_true(whim_tokenizer_is_special(tok, 257));
+    assert_false(whim_tokenizer_is_special(tok, 258));
+    whim_tokenizer_close(tok);
+    whim_ckpt_close(&ckpt);
+}
+
+/* How the split of a name cuts the probes, as these lines say. */
+static void check_split(const char *name, const whim_str *probes, int n_probe, char *const *lines)
+{
+    gguf_build b = gpt2_build(name);
+    whim_ckpt ckpt;
+    whim_tokenizer *tok;
+    whim_diag diag = {{0}};
+    whim_matcher *matcher;
+    assert_int_equal(open_built(&b, &ckpt, &tok, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_matcher_create(&matcher), WHIM_ERR_OK);
+    for (int k = 0; k < n_probe; k++) {
+        whim_pieces pieces = {0};
+        whim_str lengths = {0};
+        assert_int_equal(whim_pretokenize(&tok->pre, whim_str_text(&probes[k]), probes[k].len, true,
+                                          matcher, &pieces, &diag),
+                         WHIM_ERR_OK);
+        for (int64_t i = 0; i < pieces.n; i++) { /* a character stands for each byte */
+            int64_t n = 0;
+            for (int64_t at = pieces.ranges[i].begin; at < pieces.ranges[i].end; at++) {
+                n += (pieces.text.text[at] & 0xC0) != 0x80;
             }
-            whim_pieces_deinit(&pieces);
+            whim_str_printf(&lengths, "%s%lld", i > 0 ? " " : "", (long long)n);
         }
-        whim_matcher_free(matcher);
-        expect(tok, "ab<end>ab<mark>", true, (int32_t[]){256, 257, 256, 258}, 4);
-        assert_true(whim_tokenizer_is_special(tok, 257));
-        assert_false(whim_tokenizer_is_special(tok, 258));
-        whim_tokenizer_close(tok);
-        whim_ckpt_close(&ckpt);
+        if (strcmp(whim_str_text(&lengths), lines[k]) != 0) {
+            fail_msg("%s: \"%s\" has pieces of %s bytes, expected %s", name,
+                     whim_str_text(&probes[k]), whim_str_text(&lengths), lines[k]);
+        }
+        whim_str_deinit(&lengths);
+        whim_pieces_deinit(&pieces);
+    }
+    whim_matcher_free(matcher);
+    whim_tokenizer_close(tok);
+    whim_ckpt_close(&ckpt);
+}
+
+/* Every name that GGUF files have, on hard strings (tools/golden/make_pre_golden.py). */
+static void named_splits(void **state)
+{
+    (void)state;
+    enum { N_PROBE = 25, MAX_LINES = 1000 };
+    static char text[1 << 16];
+    char *lines[MAX_LINES];
+    whim_str probes[N_PROBE] = {0};
+    int n_line = 0, n_name = 0;
+    FILE *file = fopen("tests/data/text/pre_names.golden", "r");
+    assert_non_null(file);
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[n] = '\0';
+    for (char *at = text, *line; (line = strsep(&at, "\n")) != NULL && *line != '\0';) {
+        assert_true(n_line < MAX_LINES);
+        lines[n_line++] = line;
+    }
+    assert_true(n_line > 0 && n_line % (N_PROBE + 1) == 0);
+    for (int k = 0; k < N_PROBE; k++) {
+        unsigned byte;
+        for (const char *hex = lines[1 + k]; sscanf(hex, "%2x", &byte) == 1; hex += 2) {
+            whim_str_append_char(&probes[k], (char)byte);
+        }
+    }
+    for (int at = N_PROBE + 1; at < n_line; at += N_PROBE + 1) {
+        for (char *names = lines[at], *name; (name = strsep(&names, " ")) != NULL; n_name++) {
+            check_split(name, probes, N_PROBE, &lines[at + 1]);
+        }
+    }
+    assert_true(n_name > 60);
+    for (int k = 0; k < N_PROBE; k++) {
+        whim_str_deinit(&probes[k]);
     }
 }
 
@@ -276,12 +319,76 @@ static void broken_vocabularies_are_refused(void **state)
     expect_bad(b, T "scores");
 }
 
-int main(void)
+/* --- what others wrote ------------------------------------------------------------------------- */
+
+/* `ids` as llama.cpp's .out files write them: each after a space. */
+static bool is_line(const whim_ids *ids, const char *line)
+{
+    bool same = true;
+    for (int64_t i = 0; i < ids->n && same; i++) {
+        char *end;
+        same = strtol(line, &end, 10) == ids->ids[i] && end != line;
+        line = end;
+    }
+    return same && line[strspn(line, " ")] == '\0';
+}
+
+/* FILE.gguf against FILE.gguf.inp and FILE.gguf.out, the texts and ids of llama.cpp's models/. */
+static bool check_vocabulary(const char *path)
+{
+    whim_gguf gguf = {0};
+    whim_ckpt ckpt = {.gguf = &gguf}; /* keys alone: of any architecture, without tensors */
+    whim_tokenizer *tok = NULL;
+    whim_diag diag = {{0}};
+    char name[1024];
+    int64_t n_text, n_line;
+    int n = 0, n_same = 0;
+    snprintf(name, sizeof name, "cat '%s.inp'", path);
+    char *texts = command_output(name, &n_text);
+    snprintf(name, sizeof name, "cat '%s.out'", path);
+    char *lines = command_output(name, &n_line), *next = lines;
+    whim_arena_init(&ckpt.arena);
+    if (whim_ckpt_add_file(&ckpt, path, &diag) != WHIM_ERR_OK ||
+        whim_gguf_read_keys(&gguf, &ckpt.arena, &ckpt.files[0], &diag) != WHIM_ERR_OK ||
+        whim_tokenizer_open(path, &ckpt, &tok, &diag) != WHIM_ERR_OK) {
+        printf("refused: %s\n", diag.text);
+    } else if (texts != NULL && lines != NULL) {
+        static const char between[] = "\n__ggml_vocab_test__\n";
+        for (const char *at = texts, *end; at < texts + n_text; at = end + sizeof between - 1) {
+            end = memmem(at, (size_t)(texts + n_text - at), between, sizeof between - 1);
+            end = end != NULL ? end : texts + n_text;
+            whim_ids ids = encode(tok, at, end - at, (whim_encode_opts){0});
+            const char *line = strsep(&next, "\n");
+            bool same = line != NULL && is_line(&ids, line);
+            if (!same) {
+                printf("%s: [%.*s] is not%s\n", path, (int)(end - at), at, line ? line : " there");
+            }
+            n++;
+            n_same += same;
+            whim_ids_deinit(&ids);
+        }
+        printf("%s: %d of %d texts have the same ids\n", path, n_same, n);
+    }
+    free(texts);
+    free(lines);
+    whim_tokenizer_close(tok);
+    ckpt.gguf = NULL;
+    whim_gguf_deinit(&gguf);
+    whim_ckpt_close(&ckpt);
+    return n > 0 && n == n_same;
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kind_llama),
-        cmocka_unit_test(kind_gpt2_and_its_splits),
+        cmocka_unit_test(kind_gpt2),
+        cmocka_unit_test(named_splits),
         cmocka_unit_test(broken_vocabularies_are_refused),
     };
-    return cmocka_run_group_tests(tests, dir_setup, dir_teardown);
+    int failed = argc > 1 ? 0 : cmocka_run_group_tests(tests, dir_setup, dir_teardown);
+    for (int i = 1; i < argc; i++) {
+        failed += !check_vocabulary(argv[i]);
+    }
+    return failed;
 }
