@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls with a tag for every parameter: <function=NAME><parameter=KEY>VALUE</parameter></function>,
- * or with quoted names. The JSON of the arguments is made here: values by the type that the tool's
- * schema gives them. A string goes out while it comes in; what may be another type waits for its
- * end, or for the byte that shows that it is a string after all. Of a parameter that comes twice
- * the first counts: a key that comes twice in JSON means what its reader likes. A missing
- * </parameter> or </function> is forgiven where the next tag begins a line. */
+/* Calls with a tag for every parameter:
+ * <function=NAME><parameter=KEY>VALUE</parameter></function>, or with quoted names, or with tags
+ * around the key and around the value. The JSON of the arguments is made here: values by the type
+ * that the tool's schema gives them. A string goes out while it comes in; what may be another type
+ * waits for its end, or for the byte that shows that it is a string after all. Of a parameter that
+ * comes twice the first counts: a key that comes twice in JSON means what its reader likes. A
+ * missing </parameter> or </function> is forgiven where the next tag begins a line. */
 #include "base/json.h"
 #include "chat/tool_parser.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { OPENED, NAME, BETWEEN, KEY, VALUE, CLOSED };
+/* NAMED and KEYED: behind a name or a key that end where the next tag begins. */
+enum { OPENED, NAME, NAMED, BETWEEN, KEY, KEYED, VALUE, CLOSED };
 
 enum { MAX_SEEN = 64 << 10 };
 
@@ -183,16 +185,22 @@ static bool word_byte(whim_chat_parser *p, whim_str *word, char c, bool *bad)
     return false;
 }
 
+static void name_send(whim_chat_parser *p)
+{
+    whim_tag_call *t = &p->call;
+    whim_tool_send(p, t->name.text, t->name.len);
+    send_text(p, "{", 1);
+    t->first = true;
+    whim_str_clear(&t->seen);
+    t->state = BETWEEN;
+}
+
 static void name_byte(whim_chat_parser *p, char c)
 {
     whim_tag_call *t = &p->call;
     bool bad;
     if (word_byte(p, &t->name, c, &bad)) {
-        whim_tool_send(p, t->name.text, t->name.len);
-        send_text(p, "{", 1);
-        t->first = true;
-        whim_str_clear(&t->seen);
-        t->state = BETWEEN;
+        name_send(p);
     } else if (bad) {
         whim_tool_break(p, c);
     }
@@ -213,19 +221,24 @@ static bool key_is_repeated(whim_tag_call *t)
     return false;
 }
 
-static void key_byte(whim_chat_parser *p, char c)
+static void key_send(whim_chat_parser *p)
 {
     whim_tag_call *t = &p->call;
+    whim_str_clear(&p->raw);
+    t->repeated = key_is_repeated(t);
+    send_text(p, t->first ? "\"" : ", \"", t->first ? 1 : 3);
+    send_escaped(p, t->key.text, t->key.len);
+    send_text(p, "\": ", 3);
+    t->first = false;
+    t->state = VALUE;
+    value_begin(p);
+}
+
+static void key_byte(whim_chat_parser *p, char c)
+{
     bool bad;
-    if (word_byte(p, &t->key, c, &bad)) {
-        whim_str_clear(&p->raw);
-        t->repeated = key_is_repeated(t);
-        send_text(p, t->first ? "\"" : ", \"", t->first ? 1 : 3);
-        send_escaped(p, t->key.text, t->key.len);
-        send_text(p, "\": ", 3);
-        t->first = false;
-        t->state = VALUE;
-        value_begin(p);
+    if (word_byte(p, &p->call.key, c, &bad)) {
+        key_send(p);
     } else if (bad) {
         whim_tool_break(p, c);
     }
@@ -264,6 +277,107 @@ static void take_tag(whim_chat_parser *p, int tag)
         whim_tool_leave(p);
     }
 }
+
+/* --- names and keys that end where a tag begins ----------------------------------------------- */
+
+static void hold_or_break(whim_chat_parser *p, char c)
+{
+    if (!whim_tool_hold(p, &c, 1)) {
+        whim_tool_break(p, c);
+    }
+}
+
+/* One of the tags that may come next, behind white space: its number, or -1 while it is not whole;
+ * anything else breaks the call. */
+static int next_tag(whim_chat_parser *p, const char *const *tags, int n, char c)
+{
+    if (p->n_tag == 0 && whim_is_blank(c)) {
+        hold_or_break(p, c);
+        return -1;
+    }
+    int match = whim_tool_match(p, tags, n, c);
+    if (match == -2) {
+        whim_tool_break(p, c);
+        return -1;
+    }
+    return match;
+}
+
+/* Arguments, or the end of a call that has none: now it is sure to be a call. */
+static void named_step(whim_chat_parser *p, char c)
+{
+    const whim_tool_words *set = tags_of(p);
+    const char *const tags[N_TAG] = {
+        [TAG_PARAMETER] = set->parameter, [TAG_FUNCTION_END] = set->function_end};
+    int match = next_tag(p, tags, N_TAG, c);
+    if (match >= 0) {
+        name_send(p);
+        take_tag(p, match);
+    }
+}
+
+static void bare_name_step(whim_chat_parser *p, char c)
+{
+    whim_tag_call *t = &p->call;
+    if (t->name.len == 0 && whim_is_blank(c)) {
+        hold_or_break(p, c);
+        return;
+    }
+    if (t->name.len > 0 && (c == '<' || c == '\n')) {
+        while (whim_is_blank(t->name.text[t->name.len - 1])) {
+            t->name.text[--t->name.len] = '\0';
+        }
+        t->state = NAMED;
+        named_step(p, c);
+        return;
+    }
+    whim_str_append_n(&t->name, &c, 1);
+    if (c == '\0' || strchr("<>[]{}\"'", c) != NULL || t->name.failed ||
+        t->name.len > WHIM_WORD_MAX) {
+        whim_tool_break(p, c);
+    } else {
+        hold_or_break(p, c);
+    }
+}
+
+static void bare_key_byte(whim_chat_parser *p, char c)
+{
+    whim_str *key = &p->call.key;
+    whim_str_append_n(key, &c, 1);
+    if (c == '\n' || c == '<' || c == '\0' || key->failed || key->len > WHIM_WORD_MAX) {
+        whim_tool_break(p, c);
+    } else {
+        hold_or_break(p, c);
+    }
+}
+
+static void bare_key_step(whim_chat_parser *p, char c)
+{
+    const char *const tags[] = {tags_of(p)->key_end};
+    int match = whim_tool_match(p, tags, 1, c);
+    if (match == -2) {
+        whim_tool_again(p, c, bare_key_byte, whim_tool_text);
+    } else if (match == 0) {
+        if (p->call.key.len == 0 || !whim_tool_hold(p, tags[0], (int64_t)strlen(tags[0]))) {
+            p->n_tag--;
+            whim_tool_break(p, c);
+            return;
+        }
+        p->n_tag = 0;
+        p->call.state = KEYED;
+    }
+}
+
+static void keyed_step(whim_chat_parser *p, char c)
+{
+    const char *const tags[] = {tags_of(p)->value};
+    if (next_tag(p, tags, 1, c) == 0) {
+        p->n_tag = 0;
+        key_send(p);
+    }
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
 
 static void tag_byte(whim_chat_parser *p, char c)
 {
@@ -312,12 +426,19 @@ static void value_step(whim_chat_parser *p, char c)
 
 void whim_tag_call_step(whim_chat_parser *p, char c)
 {
+    const bool pairs = tags_of(p)->key_end != NULL;
     switch (p->call.state) {
     case NAME:
-        name_byte(p, c);
+        (pairs ? bare_name_step : name_byte)(p, c);
+        break;
+    case NAMED:
+        named_step(p, c);
         break;
     case KEY:
-        key_byte(p, c);
+        (pairs ? bare_key_step : key_byte)(p, c);
+        break;
+    case KEYED:
+        keyed_step(p, c);
         break;
     case VALUE:
         value_step(p, c);

@@ -36,6 +36,24 @@
                 .function_close = end,                                                        \
                 .function_end = after_all}
 
+/* Tags around keys and around values; `gap` stands between any two. */
+#define PAIRS(gap)                                                                         \
+    .form = WHIM_TOOLS_TAGGED, .mark = "<tool_call>$<arg_key>key</arg_key><arg_value>",    \
+    .thoughts_hold_tags = true, .function = "<tool_call>", .function_end = "</tool_call>", \
+    .parameter = "<arg_key>", .parameter_end = "</arg_value>", .key_end = "</arg_key>",    \
+    .value = "<arg_value>",                                                                \
+    .value_ends = {NULL, "</arg_value>", "\n<arg_key>", "\n</tool_call>", NULL},           \
+    .written = {.call = "<tool_call>",                                                     \
+                .call_end = "</tool_call>",                                                \
+                .between = gap,                                                            \
+                .function = "",                                                            \
+                .function_close = gap,                                                     \
+                .function_end = "",                                                        \
+                .key = "<arg_key>",                                                        \
+                .key_close = "</arg_key>" gap "<arg_value>",                               \
+                .value_end = "</arg_value>",                                               \
+                .after = gap}
+
 #define CALLS_BEGIN "<｜tool▁calls▁begin｜>"
 #define CALLS_END "<｜tool▁calls▁end｜>"
 #define CALL_BEGIN "<｜tool▁call▁begin｜>"
@@ -59,6 +77,8 @@ static const whim_tool_words list[] = {
      .call_id = "[CALL_ID]",
      NAMED("[TOOL_CALLS]", "[ARGS]", "", "")},
     {.name = "functionary", .mark = "<function=$>{", NAMED("<function=", ">", "</function>", "")},
+    {.name = "pairs-tight", .tight = true, PAIRS("")},
+    {.name = "pairs", PAIRS("\n")},
     {.name = "deepseek",
      .mark = CALL_BEGIN "$" CALL_SEP "{",
      .form = WHIM_TOOLS_NAMED,
@@ -110,11 +130,11 @@ static const char *skip_blanks(const char *s)
 }
 
 /* Whether a text begins with a mark. */
-static bool begins(const char *text, const char *mark, const char *name)
+static bool begins(const char *text, const char *mark, const char *name, bool tight)
 {
     size_t n = strlen(name);
     for (mark = skip_blanks(mark); *mark != '\0'; mark = skip_blanks(mark + 1)) {
-        text = skip_blanks(text);
+        text = tight ? text : skip_blanks(text);
         bool is_name = *mark == '$' && strncmp(text, name, n) == 0;
         if (!is_name && *text != *mark) {
             return false;
@@ -128,10 +148,10 @@ static bool begins(const char *text, const char *mark, const char *name)
 static bool is_in(const char *call, const whim_tool_words *words, const char *name)
 {
     if (words->open == NULL && words->function == NULL) {
-        return begins(call, words->mark, name);
+        return begins(call, words->mark, name, words->tight);
     }
     for (const char *at = skip_blanks(call); *at != '\0'; at = skip_blanks(at + 1)) {
-        if (begins(at, words->mark, name)) {
+        if (begins(at, words->mark, name, words->tight)) {
             return true;
         }
     }
@@ -176,7 +196,8 @@ bool whim_tool_words_have(const whim_tool_words *words, const char *token, int64
     enum { LEAST = 3 }; /* shorter ones stand in any text */
     const char *const all[] = {words->open,         words->close,     words->prefix,
                                words->function,     words->name_end,  words->call_id,
-                               words->function_end, words->parameter, words->parameter_end};
+                               words->function_end, words->parameter, words->parameter_end,
+                               words->key_end,      words->value};
     for (size_t i = 0; n >= LEAST && i < sizeof all / sizeof all[0]; i++) {
         if (all[i] != NULL && memmem(all[i], strlen(all[i]), token, (size_t)n) != NULL) {
             return true;

@@ -22,6 +22,7 @@ typedef struct whim_tool_words {
     /* A made-up call, as templates print it, has this in it; $ stands for its name, and white space
      * counts nowhere. */
     const char *mark;
+    bool tight;              /* it counts after all: there is none between tags */
     bool thoughts_hold_tags; /* a tag inside of reasoning is part of it and begins no call */
     /* For the parser. Without `open` and `function` an answer that begins as an object is a call,
      * if its name is one of the tools'. */
@@ -32,6 +33,9 @@ typedef struct whim_tool_words {
     const char *name_end;                /* NAMED: behind the name */
     const char *call_id; /* NAMED: an id of the call may follow it, up to name_end */
     const char *parameter, *parameter_end;
+    /* TAGGED: where the key has an end tag and the value a tag of its own; the name of the function
+     * then ends where the next tag begins. */
+    const char *key_end, *value;
     bool padded; /* one newline at either end of a value belongs to the tags */
     /* What ends a value: its end tag with the newline and without, and tags at the beginning of a
      * line that show that it is missing. */

@@ -202,6 +202,9 @@ static void forced_calls_in_other_words(void **state)
 #define XG(inner) "<tool_call>\n<function=g>\n" inner "</function>\n</tool_call>"
 #define P(key, value) "<parameter=" key ">\n" value "\n</parameter>\n"
 
+#define PAIRS(name, inner) "<tool_call>" name "\n" inner "</tool_call>"
+#define PAIR(key, value) "<arg_key>" key "</arg_key>\n<arg_value>" value "</arg_value>\n"
+
 static void forced_calls_with_tags(void **state)
 {
     const bench *b = *state;
@@ -221,6 +224,25 @@ static void forced_calls_with_tags(void **state)
              "</minimax:tool_call>"),
         LIST("<minimax:tool_call>\n</minimax:tool_call>",
              "<minimax:tool_call>\n<invoke name=\"f\">\n</invoke>\n</minimax:tool_call>"));
+    rule.format.tools = whim_tool_words_named("pairs");
+    check(b, &rule,
+          LIST(PAIRS("f", PAIR("s", "a\n<b>") PAIR("i", "2")), PAIRS("g", ""),
+               PAIRS("g", PAIR("k", "")) "\n" PAIRS("f", PAIR("s", ""))),
+          LIST("", "hi", PAIRS("f", ""), PAIRS("f", PAIR("i", "2")), PAIRS("h", ""),
+               PAIRS("f", PAIR("s", "") PAIR("i", "x"))));
+    rule.format.tools = whim_tool_words_named("pairs-tight");
+    check(b, &rule,
+          LIST("<tool_call>f<arg_key>s</arg_key><arg_value>x</arg_value></tool_call>",
+               "<tool_call>g</tool_call><tool_call>g</tool_call>"),
+          LIST("<tool_call>f</tool_call>", PAIRS("g", "")));
+    rule.choice = WHIM_CHOICE_AUTO;
+    rule.tools = b->strict;
+    check(b, &rule,
+          LIST("so <tool_call>f<arg_key>s</arg_key><arg_value>x</arg_value></tool_call>", "a<tool"),
+          LIST("<tool_call>", "<tool_call>f</tool_call>"));
+    rule.tools = b->tools;
+    rule.choice = WHIM_CHOICE_REQUIRED;
+    rule.format.tools = whim_tool_words_named("invoke");
     rule.one_call = true;
     check(
         b, &rule, LIST("<minimax:tool_call>\n<invoke name=\"g\">\n</invoke>\n</minimax:tool_call>"),

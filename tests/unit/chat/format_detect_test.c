@@ -26,6 +26,32 @@ static whim_chat_format detect(const char *name, const char *source)
     return format;
 }
 
+/* Templates that print nothing but their calls, in the words of models that have no template in
+ * tests/data/chat. */
+#define EACH_CALL(one)                                                                        \
+    "{{ tools | tojson }}{% for m in messages %}{% for c in m.tool_calls or [] %}{% set f = " \
+    "c.function %}" one "{% endfor %}{% endfor %}"
+#define EACH_ARGUMENT(one) "{% for k, v in f.arguments.items() %}" one "{% endfor %}"
+
+static void calls_tell_their_words(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"pairs",
+         EACH_CALL("\n<tool_call>{{ f.name }}\n" EACH_ARGUMENT(
+             "<arg_key>{{ k }}</arg_key>\n<arg_value>{{ v }}</arg_value>\n") "</tool_call>")},
+        {"pairs-tight",
+         EACH_CALL("<tool_call>{{ f.name }}" EACH_ARGUMENT(
+             "<arg_key>{{ k }}</arg_key><arg_value>{{ v }}</arg_value>") "</tool_call>")},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const whim_chat_format is = detect(rows[i][0], rows[i][1]);
+        if (!is.native_tools || strcmp(is.tools->name, rows[i][0]) != 0) {
+            fail_msg("%s: %s %d", rows[i][0], is.tools->name, is.native_tools);
+        }
+    }
+}
+
 static void templates_tell_their_form(void **state)
 {
     (void)state;
@@ -128,6 +154,7 @@ static int table(const char *folder)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(templates_tell_their_form),
+                                       cmocka_unit_test(calls_tell_their_words),
                                        cmocka_unit_test(templates_tell_who_has_parts)};
     return argc > 1 ? table(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
 }

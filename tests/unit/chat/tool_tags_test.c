@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls with tags around keys and around values: what is read out of them, and that nothing depends
+ * on how an answer, or any beginning of it, is cut. */
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "support/chat_events.h"
+#include "support/cmocka.h"
+
+static const char tools_text[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": "
+    "\"object\", \"properties\": {\"s\": {\"type\": \"string\"}, \"i\": {\"type\": \"integer\"}, "
+    "\"o\": {\"type\": \"object\"}}}}}]";
+
+typedef struct row {
+    const char *text, *events;
+} row;
+
+static void parse(const whim_chat_parser_cfg *cfg, const char *text, int64_t n, const int64_t *cuts,
+                  int64_t n_cut, chat_log *log)
+{
+    assert_true(chat_log_parse(log, cfg, text, n, cuts, n_cut));
+    if (log->wrong) {
+        fail_msg("[%.*s] is wrong: %s", (int)n, text, whim_str_text(&log->text));
+    }
+}
+
+static void same_when_cut(const whim_chat_parser_cfg *cfg, const char *text, int64_t n,
+                          const chat_log *whole, const int64_t *cuts, int64_t n_cut)
+{
+    chat_log log;
+    parse(cfg, text, n, cuts, n_cut, &log);
+    if (strcmp(whim_str_text(&log.text), whim_str_text(&whole->text)) != 0) {
+        fail_msg("[%.*s] cut first at %lld gave\n%s\nwhole\n%s", (int)n, text, (long long)cuts[0],
+                 whim_str_text(&log.text), whim_str_text(&whole->text));
+    }
+    chat_log_deinit(&log);
+}
+
+/* Every beginning of the text, in one piece, cut at every place and byte by byte. */
+static void check_cuts(const whim_chat_parser_cfg *cfg, const char *text)
+{
+    int64_t all[1024];
+    const int64_t n_text = (int64_t)strlen(text);
+    assert_true(n_text < 1024);
+    for (int64_t n = 1; n <= n_text; n += getenv("TEST_QUICK") != NULL ? 7 : 1) {
+        chat_log whole;
+        parse(cfg, text, n, NULL, 0, &whole);
+        for (int64_t at = 1; at < n; at++) {
+            same_when_cut(cfg, text, n, &whole, &at, 1);
+            all[at - 1] = at;
+        }
+        if (n > 1) {
+            same_when_cut(cfg, text, n, &whole, all, n - 1);
+        }
+        chat_log_deinit(&whole);
+    }
+}
+
+static void check_rows(const char *words, const row *rows, size_t n)
+{
+    json_t *tools = json_loads(tools_text, 0, NULL);
+    const whim_chat_parser_cfg cfg = {
+        .format = {.tools = whim_tool_words_named(words), .native_tools = true, .reasons = true},
+        .parse_tools = true,
+        .tools = tools,
+    };
+    assert_non_null(cfg.format.tools);
+    for (size_t i = 0; i < n; i++) {
+        chat_log log;
+        parse(&cfg, rows[i].text, (int64_t)strlen(rows[i].text), NULL, 0, &log);
+        if (strcmp(whim_str_text(&log.text), rows[i].events) != 0) {
+            fail_msg("row %zu: [%s] gave\n%s\nexpected\n%s", i, rows[i].text,
+                     whim_str_text(&log.text), rows[i].events);
+        }
+        chat_log_deinit(&log);
+        check_cuts(&cfg, rows[i].text);
+    }
+    json_decref(tools);
+}
+
+#define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
+
+static void pairs_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"<think>w</think>\nso\n<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a "
+         "\"b\"\n</arg_value>\n<arg_key>i</arg_key>\n<arg_value>2</arg_value>\n</tool_call>\n"
+         "<tool_call>g\n</tool_call>",
+         "r[w]c[so] 0:fargs[{\"s\": \"a \\\"b\\\"\\n\", \"i\": 2}] end 1:gargs[{}] end"},
+        {"<tool_call>f<arg_key>s</arg_key><arg_value></arg_value><arg_key>o</arg_key><arg_value>"
+         "{\"a\": [1, \"</\"]}</arg_value></tool_call><tool_call>g</tool_call> end",
+         " 0:fargs[{\"s\": \"\", \"o\": {\"a\": [1, \"</\"]}}] end 1:gargs[{}] endc[end]"},
+        {"<tool_call>\n a b \n</tool_call>", " 0:a bargs[{}] end"},
+        /* a key that comes twice, and ends that are missing */
+        {"<tool_call>f\n<arg_key>i</arg_key><arg_value>1</arg_value><arg_key>i</arg_key><arg_value>"
+         "2</arg_value></tool_call>",
+         " 0:fargs[{\"i\": 1}] end"},
+        {"<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>x\n<arg_key>i</arg_key>\n<arg_value>3\n"
+         "</tool_call>z",
+         " 0:fargs[{\"s\": \"x\", \"i\": 3}] endc[z]"},
+        {"<tool_call>f\n<arg_key>s</arg_key>\n<arg_value></arg</arg_value>\n</tool_call>",
+         " 0:fargs[{\"s\": \"</arg\"}] end"},
+        /* tags that a thought holds begin nothing */
+        {"<think>a <tool_call>f</tool_call></think>b", "r[a <tool_call>f</tool_call>]c[b]"},
+        /* cut */
+        {"<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>ab</arg", " 0:fargs[{\"s\": \"ab]"},
+        {"<tool_call>f\n<arg_key>s</arg", " 0:fargs[{]"},
+        {"<tool_call>f\n", "c[<tool_call>f\n]"},
+        /* malformed */
+        {"<tool_call>{\"name\": \"f\"}</tool_call>", "c[<tool_call>{\"name\": \"f\"}</tool_call>]"},
+        {"<tool_call>\n</tool_call>", "c[<tool_call>\n</tool_call>]"},
+        {"<tool_call>a\nb</tool_call>", "c[<tool_call>a\nb</tool_call>]"},
+        {"<tool_call>some words\nmore", "c[<tool_call>some words\nmore]"},
+        {"<tool_call><tool_call>g</tool_call>", "c[<tool_call>] 0:gargs[{}] end"},
+        {"<tool_call>f\n<arg_key></arg_key>", " 0:fargs[{]c[<arg_key></arg_key>]"},
+        {"<tool_call>f\n<arg_key>s\n</arg_key>", " 0:fargs[{]c[<arg_key>s\n</arg_key>]"},
+        {"<tool_call>f\n<arg_key>s</arg_key>x</tool_call>",
+         " 0:fargs[{]c[<arg_key>s</arg_key>x</tool_call>]"},
+        {"<tool_call>f\n</tool_call></tool_call> z", " 0:fargs[{}] endc[</tool_call> z]"},
+    };
+    check_rows("pairs", rows, COUNT(rows));
+    check_rows("pairs-tight", rows, COUNT(rows));
+}
+
+/* Nothing is lost when memory runs out at any point. */
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    static const char text[] = "hello <tool_call>fun\n<arg_key>key</arg_key>\n<arg_value>value";
+    const whim_chat_parser_cfg cfg = {.format = {.tools = whim_tool_words_named("pairs")},
+                                      .parse_tools = true};
+    for (int64_t n = 0; n < 10; n++) {
+        whim_chat_parser *p;
+        chat_log log = {.last = -1};
+        whim_str_printf(&log.text, "%250s", ""); /* room, which the test itself must not lack */
+        whim_str_printf(&log.args, "%250s", "");
+        whim_str_clear(&log.text);
+        whim_str_clear(&log.args);
+        assert_int_equal(whim_chat_parser_create(&cfg, &p), WHIM_ERR_OK);
+        whim_alloc_fail_after(n);
+        whim_chat_parser_push(p, text, (int64_t)strlen(text), chat_log_event, &log);
+        whim_chat_parser_finish(p, chat_log_event, &log);
+        whim_alloc_fail_after(-1);
+        whim_chat_parser_destroy(p);
+        assert_non_null(strstr(whim_str_text(&log.text), "hello"));
+        assert_non_null(strstr(whim_str_text(&log.text), "fun"));
+        assert_non_null(strstr(whim_str_text(&log.text), "value"));
+        chat_log_deinit(&log);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_rows),
+                                       cmocka_unit_test(memory_may_run_out)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
