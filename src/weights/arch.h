@@ -30,6 +30,7 @@ typedef struct whim_arch_defaults {
     bool has_mlp_bias;        /* there is a key "mlp_bias" */
     bool has_windows;         /* some layers may attend to a window only */
     bool windows_by_type;     /* and "layer_types" alone says which */
+    bool windows_all;         /* all do, unless "sliding_window" is null; no other key says so */
     bool has_gdn;             /* some layers are gated delta nets; "text_config" may hold it all */
     bool quarter_rotated;     /* the first quarter of a head, unless keys say otherwise */
     const char *rotary_key;   /* key of the number of rotated dimensions, or NULL */

@@ -249,6 +249,7 @@ static whim_err parse_text(whim_config *config, const found_arch *found, const w
     const whim_arch_defaults *defaults = found->as->defaults;
     const whim_layer_kinds kinds = {.windows = defaults->has_windows,
                                     .by_type = defaults->windows_by_type,
+                                    .all = defaults->windows_all,
                                     .deltas = defaults->has_gdn};
     double eps = 1e-6;
     WHIM_TRY(check_features(found, top));

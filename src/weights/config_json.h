@@ -16,6 +16,7 @@ WHIM_MUST_CHECK whim_err whim_config_parse_rope(whim_config *config, const whim_
 typedef struct whim_layer_kinds {
     bool windows, deltas;
     bool by_type; /* "layer_types" alone says which have windows */
+    bool all;     /* all have, unless "sliding_window" is null */
 } whim_layer_kinds;
 
 /* Fill config->window, ->windowed and ->gdn.layers; n_layer is set already. Kinds that the

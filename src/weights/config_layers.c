@@ -60,8 +60,9 @@ static whim_err parse_layer_types(whim_config *config, const whim_layer_kinds *k
 static whim_err parse_window(whim_config *config, const whim_layer_kinds *kinds,
                              const whim_json_scope *top)
 {
-    bool uses = kinds->by_type && whim_json_has(top, "layer_types");
-    int32_t window = whim_json_is_null(top, "sliding_window") ? 0 : 4096;
+    bool is_null = whim_json_is_null(top, "sliding_window");
+    bool uses = kinds->all ? !is_null : kinds->by_type && whim_json_has(top, "layer_types");
+    int32_t window = is_null ? 0 : 4096;
     WHIM_TRY(whim_json_get_bool(top, "use_sliding_window", &uses));
     if (uses) {
         WHIM_TRY(whim_json_get_int32(top, "sliding_window", 1, INT32_MAX, &window));
@@ -84,7 +85,7 @@ whim_err whim_config_parse_layers(whim_config *config, const whim_layer_kinds *k
     }
     if (config->window > 0) {
         WHIM_TRY(whim_json_get_int(top, "max_window_layers", 0, INT32_MAX, &first));
-        for (int64_t l = first; l < config->n_layer; l++) {
+        for (int64_t l = kinds->all ? 0 : first; l < config->n_layer; l++) {
             whim_config_set_windowed(config, (int32_t)l);
         }
     }

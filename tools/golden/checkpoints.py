@@ -49,6 +49,21 @@ def llama2_config(**over):
     return cfg
 
 
+def mistral_config(**over):
+    """Mistral's keys, made small: heads whose sizes do not add up to the width, as NeMo has."""
+    cfg = {
+        "architectures": ["MistralForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1,
+        "eos_token_id": 2, "head_dim": 16, "hidden_act": "silu", "hidden_size": 56,
+        "initializer_range": 0.02, "intermediate_size": 84, "max_position_embeddings": 512,
+        "model_type": "mistral", "num_attention_heads": 4, "num_hidden_layers": 2,
+        "num_key_value_heads": 2, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0,
+        "sliding_window": 13, "tie_word_embeddings": False, "torch_dtype": "float32",
+        "transformers_version": "4.43.0.dev0", "use_cache": True, "vocab_size": 83,
+    }
+    cfg.update(over)
+    return cfg
+
+
 def qwen2_config(**over):
     """Qwen2.5's keys, made small: no head_dim, and no key for the biases."""
     cfg = {
@@ -148,6 +163,8 @@ TINY = {
     "llama-linear": (15, 1, llama_config(rope_scaling={"factor": 4.0, "type": "linear"})),
     "llama-bias": (16, 1, llama_config(attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3,
                                        num_attention_heads=4)),
+    # A window on every layer.
+    "mistral-f32": (28, 1, mistral_config()),
     "qwen2-f32": (26, 1, qwen2_config()),
     # A window on the middle layer only, by list.
     "qwen2-bf16": (27, 1, qwen2_config(

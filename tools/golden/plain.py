@@ -46,7 +46,7 @@ MISTAKES = {
     "attention: first token lost": None,
     "attention: window ignored": "window",
     "attention: window one wider": "window",
-    "attention: window in every layer": "window",
+    "attention: window in every layer": "some_windows",
     "attention: key bias ignored, not value's": "bias",
     "bias: ignored in attention": "bias",
     "bias: o_proj's ignored": "o_bias",
@@ -115,6 +115,8 @@ class Plain:
                                              for i in range(n)]
             self.windows = {i: c["sliding_window"] for i in range(n)
                             if kinds[i] == "sliding_attention"}
+        elif c["model_type"] == "mistral" and c["sliding_window"]:
+            self.windows = dict.fromkeys(range(c["num_hidden_layers"]), c["sliding_window"])
         self.scale(None)
 
     def has(self, what):
@@ -128,7 +130,8 @@ class Plain:
                 "raw": bool(self.n_expert) and not self.renormalised,
                 "bias_choice": self.whole, "fp8": bool(self.codes),
                 "head_dim": self.d * self.nq != self.cfg["hidden_size"],
-                "window": bool(self.windows), "gqa": 1 < self.nkv < self.nq, "bias": "model.layers.0.self_attn.q_proj.bias" in self.w,
+                "window": bool(self.windows),
+                "some_windows": 0 < len(self.windows) < self.cfg["num_hidden_layers"], "gqa": 1 < self.nkv < self.nq, "bias": "model.layers.0.self_attn.q_proj.bias" in self.w,
                 "o_bias": "model.layers.0.self_attn.o_proj.bias" in self.w,
                 "mlp_bias": "model.layers.0.mlp.gate_proj.bias" in self.w,
                 "tied": self.cfg["tie_word_embeddings"],

@@ -62,6 +62,9 @@ static void reads_every_field(void **state)
 
 #define QWEN3(text) "{\"model_type\": \"qwen3\", \"num_hidden_layers\": 4, " text "}"
 
+#define MISTRAL(text) \
+    "{\"architectures\": [\"MistralForCausalLM\"], \"num_hidden_layers\": 4, " text "}"
+
 static uint32_t windowed_layers(const whim_config *c)
 {
     uint32_t bits = 0;
@@ -97,6 +100,13 @@ static void reads_windows(void **state)
         c = good_config(none[i]);
         assert_int_equal(windowed_layers(&c), 0);
     }
+    /* Mistral's are on all layers, unless the size is null. */
+    c = good_config(MISTRAL("\"sliding_window\": 7"));
+    assert_true(c.window == 7 && windowed_layers(&c) == 0xf);
+    c = good_config(MISTRAL("\"hidden_act\": \"silu\""));
+    assert_true(c.window == 4096 && windowed_layers(&c) == 0xf && c.n_kv == 8);
+    c = good_config(MISTRAL("\"sliding_window\": null"));
+    assert_true(c.window == 0 && windowed_layers(&c) == 0);
 }
 
 #define ROPE(text) "{\"model_type\": \"llama\", \"max_position_embeddings\": 1000, " text "}"
@@ -216,7 +226,7 @@ static const struct {
     {"{}", WHIM_ERR_CORRUPT, "model_type"},
     {"{\"model_type\": \"llama\", \"model_type\": \"bert\"}", WHIM_ERR_UNSUPPORTED, "\"bert\""},
     {"{\"model_type\": \"bert\"}", WHIM_ERR_UNSUPPORTED, "Qwen3ForCausalLM"},
-    {"{\"architectures\": [\"MistralForCausalLM\"]}", WHIM_ERR_UNSUPPORTED, "architectures"},
+    {"{\"architectures\": [\"GemmaForCausalLM\"]}", WHIM_ERR_UNSUPPORTED, "architectures"},
     {"{\"architectures\": [3]}", WHIM_ERR_CORRUPT, "architectures"},
     {"{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"qwen3\"}", WHIM_ERR_UNSUPPORTED,
      "model_type"},
@@ -351,8 +361,8 @@ static void knows_published_shapes(void **state)
         double billions;
     } shapes[] = {{"smollm2-135m", 0.1345}, {"qwen3-0.6b", 0.596},   {"QWEN3-1.7B", 1.72},
                   {"qwen3-4b", 4.02},       {"qwen3-8b", 8.19},      {"qwen3-32b", 32.76},
-                  {"qwen2.5-0.5b", 0.494},  {"qwen2.5-1.5b", 1.544}, {"qwen2.5-3b", 3.086},
-                  {"qwen2.5-7b", 7.616}};
+                  {"mistral-7b", 7.248},    {"qwen2.5-0.5b", 0.494}, {"qwen2.5-1.5b", 1.544},
+                  {"qwen2.5-3b", 3.086},    {"qwen2.5-7b", 7.616}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         whim_config c;
         assert_int_equal(whim_config_shape(&c, whim_model_archs(), shapes[i].name, NULL),
