@@ -58,6 +58,9 @@ typedef struct whim_batch {
     int64_t max_kept; /* rows that it has room for */
     bool drafts;      /* rows are a draft's: the last token of a sequence, and masks */
     const whim_batch_cut *cut; /* NULL: every rank has all rows */
+    /* Rows of the rank with the most, where ranks have rows of their own and meet in the layers;
+     * 0: they do not, or there are none. */
+    int64_t n_meet;
     /* What a draft needs of rows that it takes later (whim_model_def.late_cols). */
     float *late;     /* [WHIM_LATE_ROWS, late_cols] */
     int32_t late_at; /* where those of this pass go; -1: they are taken by it, apart */

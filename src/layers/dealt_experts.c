@@ -44,15 +44,18 @@ int64_t whim_deal_rows(const whim_deal *deal, int64_t n_row)
 }
 
 whim_deal_space whim_deal_space_take(whim_bump *bump, const whim_deal *deal, const whim_config *c,
-                                     int64_t n_row, bool is_cut)
+                                     int64_t n_row, int64_t n_each)
 {
-    int64_t k = c->moe.top_k, n_all = is_cut ? n_row * deal->n_rank : n_row;
+    int64_t k = c->moe.top_k, n_all = n_each > 0 ? n_each * deal->n_rank : n_row;
+    int64_t choice = k * (int64_t)sizeof(int32_t);
     whim_deal_space s = {0};
-    s.own_ids = whim_bump_take(bump, n_all * k * (int64_t)sizeof *s.own_ids);
+    s.own_ids = whim_bump_take(bump, n_all * choice);
     s.results = whim_bump_rows(bump, n_all, k * c->d_model);
-    if (is_cut) {
+    if (n_each > 0) {
+        s.padded = whim_bump_rows(bump, n_each, c->d_model);
+        s.chosen = whim_bump_take(bump, n_each * choice);
         s.rows = whim_bump_rows(bump, n_all, c->d_model);
-        s.ids = whim_bump_take(bump, n_all * k * (int64_t)sizeof *s.ids);
+        s.all_chosen = whim_bump_take(bump, n_all * choice);
     } else {
         s.sums = whim_bump_rows(bump, share_of(deal, n_row), c->d_model);
     }
@@ -126,27 +129,51 @@ static whim_err sums_make(const whim_moe_experts_args *chosen, whim_stream *s, c
                                                    .k_top = k});
 }
 
-/* Rows of a pass that is cut: number i * n_rank + r of all is row i of rank r. */
-static whim_err experts_of_own_rows(const whim_deal *deal, whim_stream *s,
-                                    const whim_moe_experts_args *own, const whim_deal_space *space)
+/* Padding goes to no expert, and its place among the rows of all ranks is never read. */
+static whim_err rows_pad(whim_stream *s, const whim_moe_experts_args *own,
+                         const whim_deal_apart *apart, const whim_deal_space *space)
 {
-    whim_moe_experts_args all = *own;
+    int64_t d = own->gate.k;
+    WHIM_TRY(whim_op_mask_ids(s, &(whim_mask_ids_args){.x = own->ids,
+                                                       .marks = apart->marks,
+                                                       .y = space->chosen,
+                                                       .n_src = own->n_row,
+                                                       .n_row = apart->n_each,
+                                                       .n_col = own->k_top}));
+    return whim_op_gather_rows(s, &(whim_gather_rows_args){.x = own->x,
+                                                           .x_stride = d,
+                                                           .y = space->padded,
+                                                           .y_stride = d,
+                                                           .n_src = own->n_row,
+                                                           .n_row = own->n_row,
+                                                           .n_col = d});
+}
+
+/* Ranks have rows of their own: number i * n_rank + r of all is row i of rank r. */
+static whim_err experts_of_own_rows(const whim_deal *deal, whim_stream *s,
+                                    const whim_moe_experts_args *own, const whim_deal_apart *apart,
+                                    const whim_deal_space *space)
+{
+    int64_t n = apart->n_each;
+    whim_moe_experts_args all = *own, chosen = *own;
     all.x = space->rows;
-    all.ids = space->ids;
-    all.n_row = own->n_row * deal->n_rank;
-    WHIM_TRY(gather(deal, s, own->x, deal->row_cols, own->n_row, space->rows, "rows for experts"));
-    WHIM_TRY(gather(deal, s, own->ids, deal->id_cols, own->n_row, space->ids, "choices"));
+    all.ids = space->all_chosen;
+    all.n_row = n * deal->n_rank;
+    chosen.ids = space->chosen;
+    WHIM_TRY(rows_pad(s, own, apart, space));
+    WHIM_TRY(gather(deal, s, space->padded, deal->row_cols, n, space->rows, "rows for experts"));
+    WHIM_TRY(gather(deal, s, space->chosen, deal->id_cols, n, space->all_chosen, "choices"));
     WHIM_TRY(results_make(deal, s, &all, false, space));
     const sum_of of = {deal->rank, deal->n_rank, 0, 1, own->n_row};
-    return sums_make(own, s, space->results, &of, own->y);
+    return sums_make(&chosen, s, space->results, &of, own->y);
 }
 
 whim_err whim_dealt_experts(const whim_deal *deal, whim_stream *s, const whim_moe_experts_args *a,
-                            bool is_cut, const whim_deal_space *space)
+                            const whim_deal_apart *apart, const whim_deal_space *space)
 {
     bool everywhere = a->n_row <= WHIM_DEAL_FEW_ROWS;
-    if (is_cut) {
-        return experts_of_own_rows(deal, s, a, space);
+    if (apart->n_each > 0) {
+        return experts_of_own_rows(deal, s, a, apart, space);
     }
     WHIM_TRY(results_make(deal, s, a, everywhere, space));
     if (everywhere) {

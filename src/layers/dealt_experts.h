@@ -4,8 +4,8 @@
  * sum is split, and bits are those of one rank.
  * Of a pass whose rows all ranks have (attention is everywhere), few rows are summed by every rank:
  * one message. More are dealt, row r to rank r % n_rank, and the sums gathered: two messages with
- * fewer bytes. Of a pass that is cut (layers/batch.h) rows are gathered first, and each rank sums
- * its own.
+ * fewer bytes. Where ranks have rows of their own (a pass that is cut, or one of several groups,
+ * layers/batch.h) all are gathered first, and each rank sums its own.
  * Threads: as the stream. */
 #ifndef WHIM_LAYERS_DEALT_EXPERTS_H
 #define WHIM_LAYERS_DEALT_EXPERTS_H
@@ -25,13 +25,22 @@ typedef struct whim_deal {
     const int64_t *row_cols, *id_cols; /* [n_rank]: for gathering rows, and their choices */
 } whim_deal;
 
+/* Ranks whose rows are others. */
+typedef struct whim_deal_apart {
+    int64_t n_each;       /* as which each has them, padded; 0: all have the same rows, or none */
+    const int32_t *marks; /* [n_row] of this rank's: below 0 it is padding, and has no experts */
+} whim_deal_apart;
+
 /* Buffers of a pass, reused by every layer. */
 typedef struct whim_deal_space {
     int32_t *own_ids; /* [n_all, top_k] as numbers of this rank's experts */
     float *results;   /* [n_all, top_k, d_model] */
     float *sums;      /* [n_own, d_model] of the rows that are this rank's to sum */
-    float *rows;      /* [n_all, d_model], of a pass that is cut */
-    int32_t *ids;     /* [n_all, top_k], of a pass that is cut */
+    /* where ranks have rows of their own */
+    float *padded;       /* [n_each, d_model] of this rank */
+    int32_t *chosen;     /* [n_each, top_k] of this rank */
+    float *rows;         /* [n_all, d_model] */
+    int32_t *all_chosen; /* [n_all, top_k] */
 } whim_deal_space;
 
 /* As the binder says; NULL: all experts are here. */
@@ -44,12 +53,13 @@ whim_part whim_deal_own(const whim_deal *deal);
 int64_t whim_deal_rows(const whim_deal *deal, int64_t n_row);
 
 whim_deal_space whim_deal_space_take(whim_bump *bump, const whim_deal *deal,
-                                     const whim_config *config, int64_t n_row, bool is_cut);
+                                     const whim_config *config, int64_t n_row, int64_t n_each);
 
 /* y = the sums of `experts`, whose stacks are this rank's and whose rows, choices and y are dense;
- * y has whim_deal_rows. is_cut: rows are this rank's own, of as many on each. */
+ * y has whim_deal_rows. */
 WHIM_MUST_CHECK whim_err whim_dealt_experts(const whim_deal *deal, whim_stream *s,
-                                            const whim_moe_experts_args *experts, bool is_cut,
+                                            const whim_moe_experts_args *experts,
+                                            const whim_deal_apart *apart,
                                             const whim_deal_space *space);
 
 #endif

@@ -23,6 +23,7 @@ typedef struct pass {
     whim_attention_pass attn;
     whim_gated_delta_pass gdn, gdn_whole;
     whim_mlp_pass mlp;
+    whim_deal_apart apart; /* of rows that go to experts of other ranks */
     whim_moe_space moe;
 } pass;
 
@@ -53,11 +54,19 @@ static void pass_init_cut(pass *p, whim_bump *bump)
     }
 }
 
+/* Whose rows are others than this rank's. */
+static whim_deal_apart apart_of(const whim_batch *batch)
+{
+    const whim_batch_cut *cut = batch->cut;
+    return cut != NULL ? (whim_deal_apart){cut->n_row, cut->own}
+                       : (whim_deal_apart){batch->n_meet, batch->tokens};
+}
+
 static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const whim_batch *batch,
                       whim_bump *bump)
 {
     const whim_config *c = &dec->config;
-    *p = (pass){.dec = dec, .s = s, .batch = batch, .all = batch};
+    *p = (pass){.dec = dec, .s = s, .batch = batch, .all = batch, .apart = apart_of(batch)};
     if (batch->cut != NULL) {
         p->own = whim_cut_own(batch);
         p->batch = &p->own;
@@ -82,7 +91,7 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     whim_attention_pass_init(&p->attn, &dec->table, n, bump);
     whim_mlp_pass_init(&p->mlp, &dec->table, n, bump);
     if (c->moe.n_expert > 0) {
-        p->moe = whim_moe_space_take(bump, c, dec->deal, n, batch->cut != NULL);
+        p->moe = whim_moe_space_take(bump, c, dec->deal, n, p->apart.n_each);
     }
     if (dec->table.slot_bytes > 0) {
         whim_gated_delta_pass_init(&p->gdn, &c->gdn, dec->gdn_grouped, out_cols, cut, n, bump);
@@ -158,7 +167,7 @@ static whim_err mlp(const pass *p, int32_t l, const float *x, float *y)
     const whim_decoder_layer *layer = &p->dec->layers[l];
     if (p->dec->table.rows[l].mlp == WHIM_MLP_EXPERTS) {
         WHIM_TRY(whim_moe_forward(layer->moe, &p->dec->config.moe, p->s, x, p->batch->n_row,
-                                  p->all->cut != NULL, &p->moe, y));
+                                  &p->apart, &p->moe, y));
     } else {
         WHIM_TRY(whim_mlp_forward(&layer->mlp, &p->mlp, p->s, x, p->batch->n_row, y));
     }

@@ -79,7 +79,7 @@ void whim_moe_bind(whim_moe *moe, const whim_config *c, const whim_deal *deal, i
 }
 
 whim_moe_space whim_moe_space_take(whim_bump *bump, const whim_config *c, const whim_deal *deal,
-                                   int64_t n_row, bool is_cut)
+                                   int64_t n_row, int64_t n_each)
 {
     const whim_moe_config *m = &c->moe;
     whim_moe_space s = {0};
@@ -87,7 +87,7 @@ whim_moe_space whim_moe_space_take(whim_bump *bump, const whim_config *c, const 
     s.weights = whim_bump_rows(bump, n_row, m->top_k);
     s.ids = whim_bump_take(bump, n_row * m->top_k * (int64_t)sizeof *s.ids);
     if (deal != NULL) {
-        s.deal = whim_deal_space_take(bump, deal, c, n_row, is_cut);
+        s.deal = whim_deal_space_take(bump, deal, c, n_row, n_each);
     }
     if (m->d_shared > 0) {
         s.shared_gate = whim_bump_rows(bump, n_row, 1);
@@ -126,8 +126,8 @@ static whim_err add_shared(const whim_moe *moe, whim_stream *s, const float *x, 
 }
 
 whim_err whim_moe_forward(const whim_moe *moe, const whim_moe_config *config, whim_stream *s,
-                          const float *x, int64_t n_row, bool is_cut, const whim_moe_space *space,
-                          float *y)
+                          const float *x, int64_t n_row, const whim_deal_apart *apart,
+                          const whim_moe_space *space, float *y)
 {
     int64_t d = moe->router.k;
     WHIM_TRY(whim_product(s, &moe->router, x, n_row, space->logits));
@@ -157,7 +157,7 @@ whim_err whim_moe_forward(const whim_moe *moe, const whim_moe_config *config, wh
                                            .n_row = n_row,
                                            .n_expert = config->n_expert,
                                            .k_top = config->top_k};
-    WHIM_TRY(moe->deal != NULL ? whim_dealt_experts(moe->deal, s, &experts, is_cut, &space->deal)
+    WHIM_TRY(moe->deal != NULL ? whim_dealt_experts(moe->deal, s, &experts, apart, &space->deal)
                                : whim_op_moe_experts(s, &experts));
     return moe->shared_router.n > 0 ? add_shared(moe, s, x, n_row, space, y) : WHIM_ERR_OK;
 }

@@ -40,13 +40,14 @@ typedef struct whim_moe_space {
 void whim_moe_bind(whim_moe *moe, const whim_config *config, const whim_deal *deal, int32_t l,
                    whim_binder *binder);
 
-/* is_cut: of a pass whose rows are dealt to ranks. */
+/* n_each: of whim_deal_apart. */
 whim_moe_space whim_moe_space_take(whim_bump *bump, const whim_config *config,
-                                   const whim_deal *deal, int64_t n_row, bool is_cut);
+                                   const whim_deal *deal, int64_t n_row, int64_t n_each);
 
 /* y = moe(x), both [n_row, d_model] and dense; y has room for whim_deal_rows. */
 WHIM_MUST_CHECK whim_err whim_moe_forward(const whim_moe *moe, const whim_moe_config *config,
                                           whim_stream *s, const float *x, int64_t n_row,
-                                          bool is_cut, const whim_moe_space *space, float *y);
+                                          const whim_deal_apart *apart, const whim_moe_space *space,
+                                          float *y);
 
 #endif

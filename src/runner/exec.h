@@ -54,6 +54,7 @@ typedef struct whim_exec_cfg {
     /* So many have the whole model each, and sequences of their own (a group); 0: all ranks have
      * the same. Limits are those of each. */
     int32_t n_group;
+    bool meets; /* groups meet in the layers of a pass: experts are dealt to them */
 } whim_exec_cfg;
 
 /* Steps that may be under way, and so the sets of all that the host keeps for one. */

@@ -25,7 +25,7 @@ static bool same(const whim_graph_key *a, const whim_graph_key *b)
            a->bucket.n_out == b->bucket.n_out && a->bucket.n_top == b->bucket.n_top &&
            (a->flags & WHIM_GRAPH_FLAGS) == (b->flags & WHIM_GRAPH_FLAGS) &&
            a->late.at == b->late.at && a->late.n_taken == b->late.n_taken &&
-           a->own_rows == b->own_rows;
+           a->own_rows == b->own_rows && a->meet_rows == b->meet_rows;
 }
 
 whim_graph_slot *whim_graphs_find(whim_graphs *graphs, const whim_graph_key *key)

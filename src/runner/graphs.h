@@ -18,7 +18,8 @@ typedef struct whim_graph_key {
     whim_step_size bucket;
     int32_t flags; /* of the step; only WHIM_GRAPH_FLAGS count */
     whim_late_step late;
-    int64_t own_rows; /* of each rank, where they share the rows; 0: they do not */
+    int64_t own_rows;  /* of each rank, where they share the rows; 0: they do not */
+    int64_t meet_rows; /* of each rank, where they have others and meet; 0: they do not */
 } whim_graph_key;
 
 typedef struct whim_graph_slot {

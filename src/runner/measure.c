@@ -144,6 +144,7 @@ static whim_err token_measure(whim_recorder *recorder, const whim_config *config
     whim_batch one = *largest;
     whim_out best = *out;
     one.n_row = one.n_seq = one.n_out = 1;
+    one.n_meet = cfg->meets;
     best.n_top = 1;
     best.scratch->used = 0;
     recorder->comm_bytes = 0;
@@ -171,6 +172,7 @@ static whim_err activations_measure(const whim_config *config, const whim_model_
                .page_len = cfg->page_len},
         .kv_offsets = kv_offsets,
         .state = {.slots = bump.base, .slot_stride = plan->slot_bytes, .n_slot = cfg->n_state},
+        .n_meet = cfg->meets ? cfg->max_rows : 0,
     };
     whim_step_size size = {cfg->max_rows, cfg->max_seqs, cfg->max_outs};
     whim_step_limits limits = whim_exec_limits(config, cfg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases of what joins the finds of ranks: shift_ids, merge_topk. */
+/* Cases of what joins the finds of ranks: shift_ids, mask_ids, merge_topk. */
 #include "checkop/harness.h"
 
 #include "ops/ops.h"
@@ -55,6 +55,69 @@ static const char *shift_arguments(int32_t i, void *args)
 }
 
 const checkop_case_family checkop_shift_ids = {3, 20, 5, shift_make, shift_arguments, shift_bench};
+
+/* --- mask_ids --------------------------------------------------------------------------------- */
+
+typedef struct mask_shape {
+    int64_t src, rows, cols;
+} mask_shape;
+
+static void mask_build(checkop_case *c, const mask_shape *s)
+{
+    checkop_call *call = checkop_call_add(c, WHIM_OP_mask_ids);
+    whim_mask_ids_args *a = (void *)call->args.bytes;
+    a->n_src = s->src;
+    a->n_row = s->rows;
+    a->n_col = s->cols;
+    int32_t x = checkop_ids(c, "x", s->src * s->cols, -3, 200);
+    int32_t marks = checkop_ids(c, "marks", s->src, -2, 5);
+    CHECKOP_BIND(c, call, mask_ids, x, x, 0);
+    CHECKOP_BIND(c, call, mask_ids, marks, marks, 0);
+    checkop_operands(c, call, CHECKOP_JUNK, 1);
+    CHECKOP_SUBJECT(c, call, mask_ids, 0);
+    c->traffic = 8.0 * (double)(s->rows * s->cols);
+    checkop_say(c, "n_src=%lld n_row=%lld n_col=%lld", (long long)s->src, (long long)s->rows,
+                (long long)s->cols);
+}
+
+static void mask_make(checkop_case *c, int32_t index)
+{
+    static const mask_shape shapes[] = {{0, 0, 3}, {0, 4, 3}, {5, 0, 2}, {70001, 70003, 2}};
+    int64_t rows = checkop_range(&c->rng, 1, 200);
+    mask_shape s = {checkop_pick(&c->rng, rows, rows + 3, checkop_range(&c->rng, 0, rows)), rows,
+                    checkop_range(&c->rng, 1, 16)};
+    mask_build(c, index < 4 ? &shapes[index] : &s);
+}
+
+static bool mask_bench(checkop_case *c, int32_t i)
+{
+    return i < 1 && (mask_build(c, &(mask_shape){500, 512, 8}), true);
+}
+
+static const char *mask_arguments(int32_t i, void *args)
+{
+    whim_mask_ids_args *a = args;
+    void *p = checkop_somewhere;
+    *a = (whim_mask_ids_args){.x = p, .marks = p, .y = p, .n_src = 2, .n_row = 2, .n_col = 2};
+    switch (i) {
+    case 0:
+        return "valid";
+    case 1:
+        return a->n_row = -1, "n_row < 0";
+    case 2:
+        return a->n_src = -1, "n_src < 0";
+    case 3:
+        return a->n_col = -1, "n_col < 0";
+    case 4:
+        return a->x = NULL, "x = NULL";
+    case 5:
+        return a->marks = NULL, "marks = NULL";
+    default:
+        return NULL;
+    }
+}
+
+const checkop_case_family checkop_mask_ids = {4, 30, 6, mask_make, mask_arguments, mask_bench};
 
 /* --- merge_topk ------------------------------------------------------------------------------- */
 

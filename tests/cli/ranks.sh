@@ -49,8 +49,10 @@ serve_it --tp 4 --dp 2
 expect "--tp above --dp" 1 err "--dp: 4 ranks would be 2 groups" err "each group is one rank with the whole model"
 serve_it --cp 2 --dp 2
 expect "--cp and --dp" 1 err "--dp: 2 ranks would be 2 groups"
-serve_it --ep 2 --dp 2
-expect "--ep and --dp" 1 err "--ep: experts cannot be dealt to 2 ranks that have requests of their own yet"
+serve_it --ep 2 --dp 3
+expect "--ep below --dp" 1 err "--ep: experts were to be dealt to 2 of 3 ranks"
+serve_it --ep 3 --dp 2
+expect "--dp below --ep" 1 err "--dp: 3 ranks cannot be 2 groups with requests of their own"
 serve_it --dp 2 --kv-dir "$TEST_TMP/pages"
 expect "--dp and --kv-dir" 1 err "leave out --kv-dir, or --dp"
 run_it inspect shape:qwen3-8b --dp 2
@@ -73,6 +75,12 @@ run_it run "$data/qwen35-moe" --ids "$ids" --threads 1 --oversubscribe --ep 2 --
 expect "--ep and --tp" 1 err "--ep: experts were to be dealt to 2 of 4 ranks"
 run_it inspect shape:qwen3-30b-a3b --ep 3
 expect "inspect --ep" 0 out "serve over 3 ranks" out "experts" out "for each token: "
+run_it inspect shape:qwen3-30b-a3b --dp 2 --ep 2 --json
+expect_python "inspect --dp --ep" "
+ranks = json.loads(text)['ranks']
+# A token of each: rows of 2,048 and 8 choices in 48 layers, half of the 16 results, and the best tokens.
+assert [r['n_expert'] for r in ranks] == [64, 64], ranks
+assert all(r['token_comm'] == 48 * 4 * (2 * (2048 + 8) + 8 * 2048) + 16 for r in ranks), ranks[0]"
 
 for n in 0 -1 1025 x; do
     run_it run "$data/llama-f32" --ids "$ids" --tp $n

@@ -107,17 +107,23 @@ static whim_err run_greedy(rank_member *m, whim_runner *runner)
     return err;
 }
 
-/* A token takes the bytes between ranks that the plan says. */
+/* A token, or the same one in each group, takes the bytes between ranks that the plan says. */
 static whim_err run_counted(rank_member *m, whim_engine *engine, const whim_comm *comm)
 {
     whim_runner *runner = whim_engine_runner(engine);
     int64_t predicted = whim_engine_runner_plan(engine)->token_comm, before = comm->n_byte;
-    whim_sequence *seq = NULL;
-    int32_t token = 1;
-    WHIM_TRY(whim_runner_sequence_create(runner, &seq));
-    whim_step_part part = {.seq = seq, .tokens = &token, .n_tok = 1, .n_out = 1, .n_top = 1};
-    whim_err err = whim_runner_step(runner, &part, 1, &m->diag);
-    whim_runner_sequence_destroy(runner, seq);
+    whim_step_part parts[RANKS_MAX] = {0};
+    int32_t token = 1, n = m->groups ? m->n_rank : 1, n_made = 0;
+    whim_err err = WHIM_ERR_OK;
+    for (; n_made < n && err == WHIM_ERR_OK; n_made += err == WHIM_ERR_OK) {
+        whim_step_part *part = &parts[n_made];
+        *part = (whim_step_part){.tokens = &token, .n_tok = 1, .n_out = 1, .n_top = 1};
+        err = whim_runner_sequence_create_in(runner, n_made, &part->seq);
+    }
+    err = err == WHIM_ERR_OK ? whim_runner_step(runner, parts, n, &m->diag) : err;
+    for (int32_t g = 0; g < n_made; g++) {
+        whim_runner_sequence_destroy(runner, parts[g].seq);
+    }
     if (err == WHIM_ERR_OK && comm->n_byte - before != predicted) {
         err = whim_fail(&m->diag, WHIM_ERR_INVALID, "a token took %lld bytes, planned were %lld",
                         (long long)(comm->n_byte - before), (long long)predicted);

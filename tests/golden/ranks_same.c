@@ -69,8 +69,21 @@ static void check_whole(const char *model, const rank_member *one, rank_member l
     n_seen++;
 }
 
-/* Models with experts, over 2 and 3 ranks, alone and with prompts that they share; families also on
- * the guard with graphs. */
+/* Experts of ranks with sequences of their own. */
+static void check_dealt_groups(const char *model, const rank_member *one, rank_member like,
+                               bool of_kind)
+{
+    like.groups = true;
+    check_same(model, one, like, 2);
+    if (of_kind) {
+        check_same(model, one, like, 4);
+        check_on_guard(model, one, like, 2);
+        check_on_guard(model, one, like, 4);
+    }
+}
+
+/* Models with experts, over 2 and 3 ranks, alone and with prompts that they share, and over 2 and 4
+ * with sequences of their own; families also on the guard with graphs. */
 static void check_dealt(const char *model, const rank_member *one, rank_member like)
 {
     static const char *const kinds[] = {"qwen3moe-f32", "minimax-f32", "qwen35-moe"};
@@ -88,6 +101,8 @@ static void check_dealt(const char *model, const rank_member *one, rank_member l
     if (of_kind) {
         check_on_guard(model, one, like, 2);
     }
+    like.shares = false;
+    check_dealt_groups(model, one, like, of_kind);
 }
 
 /* Dealt experts on the level that this machine has, where rows may be rounded otherwise. */
@@ -97,6 +112,8 @@ static void check_dealt_on_best(const char *model, rank_member like)
     like.isa = NULL;
     if (ranks_run(&one, 1, &like)) {
         like.deals = true;
+        check_same(model, &one, like, 2);
+        like.groups = true;
         check_same(model, &one, like, 2);
     } else {
         tally_check(false, model, "%s", like.diag.text);

@@ -48,9 +48,9 @@ def alone(model):
     return said
 
 
-@pytest.mark.parametrize("n_rank", [2, 4])
-def test_answers_are_those_of_one(model, alone, n_rank):
-    with running(Server("groups", model, "--dp", str(n_rank), *SAME)) as server:
+@pytest.mark.parametrize("ranks", ["--dp 2", "--dp 4", "--dp 2 --ep 2"])
+def test_answers_are_those_of_one(model, alone, ranks):
+    with running(Server("groups", model, *ranks.split(), *SAME)) as server:
         assert suite(server) == alone
         sites = {dict(labels)["site"] for labels in meters(server)["rank_wait_seconds_total"]}
         assert any("of groups" in site for site in sites), sites

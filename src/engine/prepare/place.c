@@ -155,11 +155,6 @@ static whim_err deal_check(const whim_engine *e, whim_diag *diag)
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%d ranks cannot have an expert each: the model has %d", n_deal, n_expert);
     }
-    if (e->cfg.n_group > 1) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "experts cannot be dealt to %d ranks that have requests of their own yet",
-                         n_deal);
-    }
     if (n_deal != n_rank) {
         return whim_fail(diag, n_rank % n_deal != 0 ? WHIM_ERR_INVALID : WHIM_ERR_UNSUPPORTED,
                          "experts were to be dealt to %d of %d ranks; so far all of them have "
@@ -188,6 +183,7 @@ whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
     e->binder.deal_rank = deals ? e->cfg.rank : 0;
     e->binder.n_share = e->runner_cfg.n_share = shares ? n_rank : 0;
     e->runner_cfg.n_group = groups ? n_rank : 0;
+    e->runner_cfg.meets = groups && deals;
     e->binder.ckpt = &e->ckpt;
     e->runner_cfg.comm = e->cfg.comm;
     e->binder.comm = e->cfg.comm;

@@ -95,6 +95,15 @@ typedef struct whim_shift_ids_args {
     int32_t by;
 } whim_shift_ids_args;
 
+/* y[r] = x[r], or -1 throughout where marks[r] is below 0 or there is no row r: ids of rows among
+ * which some are padding. */
+typedef struct whim_mask_ids_args {
+    const int32_t *x;     /* [n_src, n_col] */
+    const int32_t *marks; /* [n_src] */
+    int32_t *y;           /* [n_row, n_col]; must not overlap x */
+    int64_t n_src, n_row, n_col;
+} whim_mask_ids_args;
+
 /* The k_top best of n_col that were found already, in the order of topk by value and id. Those with
  * an id below 0 are none; filled up as topk does. */
 typedef struct whim_merge_topk_args {

@@ -92,6 +92,18 @@ whim_err whim_ref_shift_ids(whim_stream *s, const whim_shift_ids_args *a)
     return WHIM_ERR_OK;
 }
 
+whim_err whim_ref_mask_ids(whim_stream *s, const whim_mask_ids_args *a)
+{
+    (void)s;
+    for (int64_t r = 0; r < a->n_row; r++) {
+        bool is_row = r < a->n_src && a->marks[r] >= 0;
+        for (int64_t i = 0; i < a->n_col; i++) {
+            a->y[r * a->n_col + i] = is_row ? a->x[r * a->n_col + i] : -1;
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_ref_merge_topk(whim_stream *s, const whim_merge_topk_args *a)
 {
     (void)s;

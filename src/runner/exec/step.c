@@ -125,7 +125,9 @@ static whim_err queue(whim_exec *x, whim_exec_flight *f, const int32_t *block, i
         WHIM_TRY(whim_stream_copy_in(x->stream, x->embeds, f->embeds,
                                      work.n_row * x->config->d_model * (int64_t)sizeof(float)));
     }
-    whim_graph_key key = {.bucket = bucket, .flags = whim_step_head_of(f->block)->flags};
+    whim_graph_key key = {.bucket = bucket,
+                          .flags = whim_step_head_of(f->block)->flags,
+                          .meet_rows = x->cfg.meets ? f->groups.most_rows : 0};
     WHIM_TRY(whim_late_begin(&x->late, x->stream, block, x->cfg.page_len, set, &key.late));
     WHIM_TRY(deal(x, f->block, set, &key.own_rows));
     WHIM_TRY(whim_exec_pass(x, &key));
@@ -186,6 +188,8 @@ static whim_err blocks_check(const whim_exec *x, const int32_t *blocks, int64_t 
         *own = g == whim_exec_group(&x->cfg) ? blocks : *own;
         groups->n_row[g] = head->n_row;
         groups->n_out[g] = head->n_out;
+        groups->most_rows =
+            head->bucket_row > groups->most_rows ? head->bucket_row : groups->most_rows;
         blocks += head->n_word;
         n_word -= head->n_word;
     }

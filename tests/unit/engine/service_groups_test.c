@@ -73,6 +73,9 @@ static void groups_answer_as_one(void **state)
         {GOLDEN "minimax-f32", NULL, "guard", WHIM_GRAPHS_ON, 2, 6, false, true},
         {GOLDEN "qwen35-moe", NULL, "cpu", WHIM_GRAPHS_OFF, 2, N_JOB, false, true},
         {GOLDEN "qwen35-moe", NULL, "guard", WHIM_GRAPHS_ON, 4, 6, false, true},
+        {GOLDEN "qwen3moe-f32", NULL, "cpu", WHIM_GRAPHS_OFF, 4, N_JOB, false, true, true},
+        {GOLDEN "minimax-f32", NULL, "guard", WHIM_GRAPHS_ON, 4, 6, false, true, true},
+        {GOLDEN "qwen35-moe", NULL, "cpu", WHIM_GRAPHS_OFF, 2, N_JOB, false, true, true},
     };
     int64_t n_preempted = 0;
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i += ONE_IN) {
@@ -99,6 +102,8 @@ static void drafts_keep_the_text(void **state)
         {GOLDEN "llama-f32", DRAFT "llama-f32-dflash", "guard", WHIM_GRAPHS_ON, 4, 3, false, true},
         {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "guard", WHIM_GRAPHS_ON, 2, 1, false, true},
         {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "cpu", WHIM_GRAPHS_OFF, 2, 5, false, true},
+        {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "cpu", WHIM_GRAPHS_OFF, 4, 3, false, true, true},
+        {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "guard", WHIM_GRAPHS_ON, 2, 5, false, true, true},
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i += ONE_IN) {
         make_plain(&groups[i], groups[i].n_job);

@@ -31,7 +31,8 @@ static const whim_config config = {.d_model = D,
 /* A step of all ranks: its rows, choices and what comes of them. */
 typedef struct step {
     int64_t n_row;
-    bool is_cut;
+    uint64_t seed;
+    bool is_cut; /* ranks have rows of their own */
     float x[MAX_ROWS * D], weights[MAX_ROWS * K], y[MAX_ROWS * D];
     int32_t ids[MAX_ROWS * K];
 } step;
@@ -96,6 +97,7 @@ static void step_make(step *s, uint64_t number_of, int32_t n_rank)
     uint64_t seed = whim_rng_at(77, number_of);
     float room[D + 2 * FF + 64];
     whim_stream law;
+    s->seed = seed;
     s->is_cut = seed / 64 % 3 == 0;
     s->n_row = rows[seed / 256 % 7];
     s->n_row -= s->is_cut ? s->n_row % n_rank : 0; /* each rank has as many */
@@ -115,28 +117,42 @@ static void step_make(step *s, uint64_t number_of, int32_t n_rank)
     assert_int_equal(whim_op_moe_experts(&law, &all), WHIM_ERR_OK);
 }
 
-/* A rank's rows of a step that is cut, one after the other; or all. */
-static int64_t rows_take(const step *s, const whim_deal *deal, float *x, float *weights,
-                         int32_t *ids, float *wanted)
+/* What a rank has of a step. */
+typedef struct share {
+    float x[MAX_ROWS * D], weights[MAX_ROWS * K], wanted[MAX_ROWS * D];
+    int32_t ids[MAX_ROWS * K], marks[MAX_ROWS];
+    int64_t n_row;
+    whim_deal_apart apart;
+} share;
+
+/* All rows; or a rank's own, one after the other: of as many for each it has some, or none, and
+ * some of these are padding. */
+static void share_take(const step *s, const whim_deal *deal, share *out)
 {
     int64_t by = s->is_cut ? deal->n_rank : 1, first = s->is_cut ? deal->rank : 0;
     int64_t n = s->n_row / by;
-    for (int64_t i = 0; i < n; i++) {
+    uint64_t own = whim_rng_at(s->seed, 1000 + (uint64_t)deal->rank);
+    out->apart = (whim_deal_apart){s->is_cut ? n : 0, out->marks};
+    out->n_row = s->is_cut && own % 3 != 0 ? (int64_t)(own / 3 % (uint64_t)(n + 1)) : n;
+    for (int64_t i = 0; i < out->n_row; i++) {
         int64_t r = first + i * by;
-        memcpy(x + i * D, s->x + r * D, D * sizeof *x);
-        memcpy(weights + i * K, s->weights + r * K, K * sizeof *weights);
-        memcpy(ids + i * K, s->ids + r * K, K * sizeof *ids);
-        memcpy(wanted + i * D, s->y + r * D, D * sizeof *wanted);
+        bool is_padding = s->is_cut && own / 64 % 4 == 0 && (own >> (8 + i)) % 2 == 0;
+        out->marks[i] = is_padding ? -1 : (int32_t)i;
+        memcpy(out->x + i * D, s->x + r * D, D * sizeof *s->x);
+        memcpy(out->weights + i * K, s->weights + r * K, K * sizeof *s->weights);
+        memcpy(out->ids + i * K, s->ids + r * K, K * sizeof *s->ids);
+        memcpy(out->wanted + i * D, s->y + r * D, D * sizeof *s->y);
+        if (is_padding) {
+            memset(out->wanted + i * D, 0, D * sizeof *s->y);
+        }
     }
-    return n;
 }
 
 static bool step_run(rank_ctx *rank, const whim_deal *deal, const step *s)
 {
     static _Thread_local _Alignas(64) char memory[64 * 1024];
-    float x[MAX_ROWS * D], y[MAX_ROWS * D], weights[MAX_ROWS * K], wanted[MAX_ROWS * D];
-    float room[D + 2 * FF + 64];
-    int32_t ids[MAX_ROWS * K];
+    static _Thread_local share own_rows;
+    float y[MAX_ROWS * D], room[D + 2 * FF + 64];
     whim_bump bump = {.base = memory, .size = sizeof memory};
     whim_part own = whim_deal_own(deal);
     whim_moe_experts_args a = experts_of(own.at, own.n);
@@ -144,14 +160,16 @@ static bool step_run(rank_ctx *rank, const whim_deal *deal, const step *s)
     whim_law_stream_init(&law);
     law.comm = &rank->comm;
     law.workspace = (whim_workspace){.base = (char *)room, .bytes = sizeof room};
-    a.x = x;
-    a.ids = ids;
-    a.weights = weights;
+    share_take(s, deal, &own_rows);
+    const whim_deal_apart *apart = &own_rows.apart;
+    a.x = own_rows.x;
+    a.ids = own_rows.ids;
+    a.weights = own_rows.weights;
     a.y = y;
-    a.n_row = rows_take(s, deal, x, weights, ids, wanted);
-    whim_deal_space space = whim_deal_space_take(&bump, deal, &config, a.n_row, s->is_cut);
-    whim_err err = whim_dealt_experts(deal, &law, &a, s->is_cut, &space);
-    return err == WHIM_ERR_OK && memcmp(y, wanted, (size_t)a.n_row * D * sizeof *y) == 0;
+    a.n_row = own_rows.n_row;
+    whim_deal_space space = whim_deal_space_take(&bump, deal, &config, a.n_row, apart->n_each);
+    whim_err err = whim_dealt_experts(deal, &law, &a, apart, &space);
+    return err == WHIM_ERR_OK && memcmp(y, own_rows.wanted, (size_t)a.n_row * D * sizeof *y) == 0;
 }
 
 static void rank_main(void *ctx)

@@ -35,20 +35,30 @@ static const int32_t prompt[] = {3, 14, 15, 9, 26, 5, 35, 8, 58, 7, 32, 38, 2, 1
 
 /* --- ranks ------------------------------------------------------------------------------------ */
 
-static void rank_open(rank *r, const char *backend, const char *arch, bool graphs, whim_comm *comm)
+/* What ranks have, and what they run on. */
+typedef struct setup {
+    const char *arch;
+    bool experts; /* dealt to the ranks */
+    const char *backend;
+    bool graphs;
+} setup;
+
+static void rank_open(rank *r, const setup *on, whim_comm *comm)
 {
-    whim_exec_cfg cfg = tiny_cfg(graphs);
+    whim_exec_cfg cfg = tiny_cfg(on->graphs);
     r->alone = comm == NULL;
     cfg.max_seqs *= r->alone ? N_RANK : 1; /* limits are those of each group */
     cfg.max_outs *= r->alone ? N_RANK : 1;
     cfg.n_page *= r->alone ? N_RANK : 1;
     cfg.n_flight = 2;
-    cfg.n_state = strcmp(arch, "llama") == 0 ? 0 : cfg.max_seqs + 1;
+    cfg.n_state = strcmp(on->arch, "qwen3_5") == 0 ? cfg.max_seqs + 1 : 0;
     cfg.max_kept = cfg.n_state > 0 ? KEPT : 0;
     cfg.drafts = true;
     cfg.comm = comm;
     cfg.n_group = r->alone ? 0 : N_RANK;
-    tiny_load_arch(&r->t, backend, arch);
+    cfg.meets = !r->alone && on->experts;
+    tiny_load_experts(&r->t, on->backend, on->arch, on->experts, cfg.meets ? N_RANK : 0,
+                      cfg.meets ? comm->rank : 0);
     r->def = *r->t.def;
     r->t.def = &r->def;
     if (tiny_try(&r->t, &cfg, &r->diag) != WHIM_ERR_OK) {
@@ -62,7 +72,7 @@ static void rank_follow(void *ctx)
     r->err = whim_exec_follow(whim_runner_exec(r->t.runner), &r->diag);
 }
 
-static void team_open(team *m, const char *backend, const char *arch, bool graphs, int64_t wait_ns)
+static void team_open(team *m, const setup *on, int64_t wait_ns)
 {
     whim_diag diag = {""};
     memset(m, 0, sizeof *m);
@@ -71,7 +81,7 @@ static void team_open(team *m, const char *backend, const char *arch, bool graph
         rank *r = &m->ranks[i];
         whim_comm_cfg cfg = {.rank = i, .wait_ns = wait_ns, .crowded = true};
         whim_comm_open(&r->comm, &m->memory, &cfg);
-        rank_open(r, backend, arch, graphs, &r->comm);
+        rank_open(r, on, &r->comm);
     }
 }
 
@@ -95,12 +105,12 @@ static void team_close(team *m)
     whim_comm_memory_close(&m->memory);
 }
 
-static void same_as_alone(const char *backend, const char *arch, bool graphs, script_fn *script)
+static void same_as_alone(const setup *on, script_fn *script)
 {
     static team m;
-    team_open(&m, backend, arch, graphs, WAIT_S * WHIM_NS_PER_S);
+    team_open(&m, on, WAIT_S * WHIM_NS_PER_S);
     team_start(&m);
-    rank_open(&m.alone, backend, arch, graphs, NULL);
+    rank_open(&m.alone, on, NULL);
     script(&m.alone);
     script(&m.ranks[0]);
     team_close(&m);
@@ -115,12 +125,21 @@ static void same_as_alone(const char *backend, const char *arch, bool graphs, sc
     tiny_close(&m.alone.t);
 }
 
+static void on_all(const char *arch, bool experts, script_fn *script)
+{
+    for (int32_t i = 0; i < 4; i++) {
+        same_as_alone(&(setup){arch, experts, i < 2 ? "cpu" : "guard", i % 2 == 1}, script);
+    }
+}
+
 static void everywhere(const char *arch, script_fn *script)
 {
-    same_as_alone("cpu", arch, false, script);
-    same_as_alone("cpu", arch, true, script);
-    same_as_alone("guard", arch, false, script);
-    same_as_alone("guard", arch, true, script);
+    on_all(arch, false, script);
+}
+
+static void everywhere_dealt(const char *arch, script_fn *script)
+{
+    on_all(arch, true, script);
 }
 
 /* --- steps ------------------------------------------------------------------------------------ */
@@ -233,6 +252,9 @@ static void groups_have_any_tokens(void **state)
     everywhere("llama", logits_per_group);
     everywhere("llama", best_per_group);
     everywhere("qwen3_5", logits_per_group);
+    everywhere_dealt("qwen3_moe", logits_per_group);
+    everywhere_dealt("minimax_m2", best_per_group);
+    everywhere_dealt("qwen3_5", logits_per_group);
 }
 
 /* Texts in some groups, two in one, each step under way before the tokens of the last are known. */
@@ -284,6 +306,8 @@ static void texts_go_ahead(void **state)
     everywhere("llama", best_texts);
     everywhere("llama", drawn_texts);
     everywhere("qwen3_5", drawn_texts);
+    everywhere_dealt("qwen3_moe", drawn_texts);
+    everywhere_dealt("qwen3_5", best_texts);
 }
 
 /* Passes of a draft where some groups have nothing to propose for. */
@@ -313,6 +337,7 @@ static void drafts_run_beside_empty_groups(void **state)
 {
     (void)state;
     everywhere("llama", drafts);
+    everywhere_dealt("minimax_m2", drafts);
 }
 
 /* Rows on trial in two groups of which some are taken, and a state that goes to another slot. */
@@ -370,6 +395,7 @@ static void states_are_a_group_s_own(void **state)
 {
     (void)state;
     everywhere("qwen3_5", trials);
+    everywhere_dealt("qwen3_5", trials);
 }
 
 /* --- refusals and failures -------------------------------------------------------------------- */
@@ -378,7 +404,7 @@ static void parts_out_of_order_are_refused(void **state)
 {
     (void)state;
     static team m;
-    team_open(&m, "cpu", "llama", false, WAIT_S * WHIM_NS_PER_S);
+    team_open(&m, &(setup){"llama", false, "cpu", false}, WAIT_S * WHIM_NS_PER_S);
     team_start(&m);
     rank *r = &m.ranks[0];
     whim_sequence *seqs[] = {sequence_in(r, 2), sequence_in(r, 1)};
@@ -395,7 +421,7 @@ static void parts_out_of_order_are_refused(void **state)
 static whim_err (*plain_forward)(whim_model *, whim_stream *, const whim_batch *, whim_out *);
 static const whim_model *forgetful;
 
-/* A pass that meets, but of one rank only where that has sequences. */
+/* A pass that meets behind its layers, but for one rank that has no sequences. */
 static whim_err forward(whim_model *model, whim_stream *s, const whim_batch *batch, whim_out *out)
 {
     WHIM_TRY(plain_forward(model, s, batch, out));
@@ -404,13 +430,20 @@ static whim_err forward(whim_model *model, whim_stream *s, const whim_batch *bat
                       : whim_op_barrier(s, &(whim_barrier_args){.site = "end of the pass"});
 }
 
-static void leave_out(const char *backend, bool graphs)
+/* A pass that meets in its layers; the same rank has no rows, and nothing to do for that. */
+static whim_err forward_dealt(whim_model *model, whim_stream *s, const whim_batch *batch,
+                              whim_out *out)
+{
+    return model == forgetful ? WHIM_ERR_OK : plain_forward(model, s, batch, out);
+}
+
+static void leave_out(const setup *on)
 {
     static team m;
-    team_open(&m, backend, "llama", graphs, WHIM_NS_PER_S);
+    team_open(&m, on, WHIM_NS_PER_S);
     for (int32_t i = 0; i < N_RANK; i++) {
         plain_forward = m.ranks[i].t.def->forward;
-        m.ranks[i].def.forward = forward;
+        m.ranks[i].def.forward = on->experts ? forward_dealt : forward;
     }
     forgetful = m.ranks[3].t.model;
     team_start(&m);
@@ -418,7 +451,7 @@ static void leave_out(const char *backend, bool graphs)
     whim_sequence *seq = sequence_in(r, 0);
     whim_step_part part = {seq, prompt, 7, 1};
     assert_int_equal(whim_runner_step(r->t.runner, &part, 1, &r->diag), WHIM_ERR_DEVICE);
-    assert_non_null(strstr(r->diag.text, "end of the pass"));
+    assert_non_null(strstr(r->diag.text, on->experts ? "rows for experts" : "end of the pass"));
     assert_non_null(strstr(r->diag.text, "outputs of groups"));
     whim_runner_sequence_destroy(r->t.runner, seq);
     team_close(&m);
@@ -427,10 +460,11 @@ static void leave_out(const char *backend, bool graphs)
 static void one_left_out_names_both_places(void **state)
 {
     (void)state;
-    leave_out("cpu", false);
-    leave_out("cpu", true);
-    leave_out("guard", false);
-    leave_out("guard", true);
+    for (int32_t i = 0; i < 8; i++) {
+        bool dealt = i >= 4;
+        leave_out(&(setup){dealt ? "qwen3_moe" : "llama", dealt, i % 4 < 2 ? "cpu" : "guard",
+                           i % 2 == 1});
+    }
 }
 
 /* --- where outputs lie ------------------------------------------------------------------------ */

@@ -62,18 +62,39 @@ static inline void tiny_hybrid_config(whim_config *c)
     whim_config_set_gdn(c, 0);
 }
 
-/* Everything but the runner. */
-static inline void tiny_load_arch(tiny_runner *t, const char *backend, const char *arch)
+/* Experts in place of MLPs, as the family has them. */
+static inline void tiny_set_experts(whim_config *c, const char *arch)
+{
+    bool minimax = strcmp(arch, "minimax_m2") == 0;
+    c->moe = (whim_moe_config){.n_expert = 7,
+                               .top_k = 3,
+                               .d_expert = 24,
+                               .d_shared = strcmp(arch, "qwen3_5") == 0 ? 16 : 0,
+                               .sigmoid = minimax,
+                               .choice_bias = minimax,
+                               .renormalize = true,
+                               .scale = 1.0f};
+}
+
+/* Everything but the runner. experts: the model has some; n_deal: they are dealt to so many ranks,
+ * of which this is `rank`. */
+static inline void tiny_load_experts(tiny_runner *t, const char *backend, const char *arch,
+                                     bool experts, int32_t n_deal, int32_t rank)
 {
     whim_diag diag = {{0}};
     *t = (tiny_runner){.ckpt = {.format = WHIM_CKPT_DUMMY}};
     whim_arena_init(&t->ckpt.arena);
     whim_arena_init(&t->arena);
     whim_binder_init(&t->binder);
-    if (strcmp(arch, "llama") == 0) {
-        tiny_config(&t->ckpt.config);
-    } else {
+    t->binder.n_deal = n_deal;
+    t->binder.deal_rank = rank;
+    if (strcmp(arch, "qwen3_5") == 0) {
         tiny_hybrid_config(&t->ckpt.config);
+    } else {
+        tiny_config(&t->ckpt.config);
+    }
+    if (experts) {
+        tiny_set_experts(&t->ckpt.config, arch);
     }
     whim_device_cfg device_cfg = {.n_thread = 1};
     assert_int_equal(whim_model_find(arch, &t->def, &diag), WHIM_ERR_OK);
@@ -85,6 +106,11 @@ static inline void tiny_load_arch(tiny_runner *t, const char *backend, const cha
     assert_int_equal(whim_bind_match(&t->binder, &t->ckpt, t->device, &diag), WHIM_ERR_OK);
     assert_int_equal(whim_bind_load(&t->binder, &t->ckpt, t->device, 1, NULL, NULL, &diag),
                      WHIM_ERR_OK);
+}
+
+static inline void tiny_load_arch(tiny_runner *t, const char *backend, const char *arch)
+{
+    tiny_load_experts(t, backend, arch, false, 0, 0);
 }
 
 static inline void tiny_load(tiny_runner *t, const char *backend)

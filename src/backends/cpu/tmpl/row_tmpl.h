@@ -137,6 +137,19 @@ static void shift_ids_kernel(const void *args, const whim_cpu_worker *worker)
     }
 }
 
+static void mask_ids_kernel(const void *args, const whim_cpu_worker *worker)
+{
+    const whim_mask_ids_args *a = args;
+    int64_t begin, end;
+    whim_cpu_share(worker, a->n_row, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        bool is_row = r < a->n_src && a->marks[r] >= 0;
+        for (int64_t i = 0; i < a->n_col; i++) {
+            a->y[r * a->n_col + i] = is_row ? a->x[r * a->n_col + i] : -1;
+        }
+    }
+}
+
 /* Candidates are few: each rank's best. They are put into a sorted list one by one. */
 static void merge_topk_row(const whim_merge_topk_args *a, int64_t r)
 {
