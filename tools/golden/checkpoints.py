@@ -239,7 +239,7 @@ def has_bias(cfg, name):
 
 
 def has_qk_norm(cfg):
-    return cfg["model_type"] not in ("llama", "qwen2")
+    return cfg["model_type"] not in ("llama", "mistral", "qwen2")
 
 
 def shapes(cfg, fused=False):
