@@ -152,7 +152,9 @@ static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
 /* A part, then more of it with something in between. */
 static whim_grammar_node row_of(whim_answer *a, whim_grammar_node part, const char *between)
 {
-    if (a->rule->one_call || a->rule->format.one_call || a->rule->tool_name != NULL) {
+    const bool alone =
+        a->rule->format.tools->form == WHIM_TOOLS_CHANNELS; /* a call ends an answer */
+    if (alone || a->rule->one_call || a->rule->format.one_call || a->rule->tool_name != NULL) {
         return part;
     }
     whim_grammar_node next = whim_gb_seq(a->b, whim_answer_text(a, between), part);

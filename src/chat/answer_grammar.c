@@ -69,6 +69,39 @@ static whim_grammar_node free_part(whim_answer *a)
                        whim_gb_optional(a->b, whim_answer_calls(a, true)));
 }
 
+/* --- answers that are messages with headers --------------------------------------------------- */
+
+static whim_grammar_node header(whim_answer *a, const char *channel)
+{
+    return whim_gb_seq(a->b, whim_answer_text(a, WHIM_HARMONY_CHANNEL),
+                       whim_answer_text(a, channel), whim_answer_text(a, WHIM_HARMONY_MESSAGE));
+}
+
+/* Reasoning if the model likes, then one message: an answer or a call. */
+static whim_grammar_node channels(whim_answer *a)
+{
+    static const char *const marks[] = {WHIM_HARMONY_START, WHIM_HARMONY_CHANNEL, WHIM_HARMONY_END,
+                                        WHIM_HARMONY_MESSAGE};
+    const whim_answer_rule *rule = a->rule;
+    const bool required = has_tools(rule) && rule->choice == WHIM_CHOICE_REQUIRED;
+    whim_grammar_node last = -1;
+    if (!required) {
+        last = whim_gb_seq(a->b, header(a, "final"),
+                           has_format(rule) ? format_part(a)
+                                            : whim_grammar_text_without(a->b, marks, 4));
+    }
+    if (has_tools(rule)) {
+        whim_grammar_node call = whim_answer_calls(a, !required && !has_format(rule));
+        last = required ? call : whim_gb_any_of(a->b, last, call);
+    }
+    whim_grammar_node thought =
+        whim_gb_seq(a->b, header(a, "analysis"), whim_grammar_until(a->b, WHIM_HARMONY_END),
+                    whim_answer_text(a, WHIM_HARMONY_START), whim_answer_text(a, "assistant"));
+    return whim_gb_seq(a->b, whim_gb_optional(a->b, thought), last);
+}
+
+/* --- all others ------------------------------------------------------------------------------- */
+
 static whim_grammar_node body(whim_answer *a)
 {
     const whim_answer_rule *rule = a->rule;
@@ -97,6 +130,9 @@ static whim_grammar_node thought_part(whim_answer *a)
 /* Reasoning in front: until it ends anything goes, and then a line end or two. */
 static whim_grammar_node whole(whim_answer *a)
 {
+    if (whim_chat_format_has_channels(&a->rule->format)) {
+        return channels(a);
+    }
     if (!a->rule->starts_inside && !a->rule->may_reason) {
         return body(a);
     }

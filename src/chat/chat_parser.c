@@ -15,6 +15,11 @@ static const struct {
              [WHIM_TOOLS_NAMED] = {whim_named_start, whim_named_step},
              [WHIM_TOOLS_TAGGED] = {whim_tag_call_start, whim_tag_call_step}};
 
+static bool has_channels(const whim_chat_parser *p)
+{
+    return whim_chat_format_has_channels(&p->cfg.format);
+}
+
 /* --- events ----------------------------------------------------------------------------------- */
 
 static void tell(whim_chat_parser *p, whim_chat_event_kind kind, const char *bytes, int64_t n)
@@ -75,7 +80,7 @@ bool whim_tool_hold(whim_chat_parser *p, const char *bytes, int64_t n)
     return !p->raw.failed;
 }
 
-static void release_raw(whim_chat_parser *p)
+void whim_tool_release(whim_chat_parser *p)
 {
     whim_tool_emit(p, WHIM_CHAT_CONTENT, p->raw.text, p->raw.len);
     whim_str_clear(&p->raw);
@@ -105,7 +110,7 @@ int whim_tool_match(whim_chat_parser *p, const char *const *tags, int n, char c)
 static void enter_call(whim_chat_parser *p, bool at_function)
 {
     if (!whim_tool_hold(p, p->tag, p->n_tag)) { /* no memory: the tag stays text */
-        release_raw(p);
+        whim_tool_release(p);
         whim_tool_emit(p, WHIM_CHAT_CONTENT, p->tag, p->n_tag);
         p->n_tag = 0;
         return;
@@ -124,7 +129,7 @@ static void text_byte(whim_chat_parser *p, char c)
             return;
         }
     }
-    release_raw(p);
+    whim_tool_release(p);
     whim_tool_emit(p, WHIM_CHAT_CONTENT, &c, 1);
     p->after_call = false;
     p->said = true;
@@ -190,7 +195,7 @@ void whim_tool_break(whim_chat_parser *p, char c)
     p->said = true;
     p->close_owed = p->any_sent;
     p->after_call = p->sent && p->raw.len == 0;
-    release_raw(p);
+    whim_tool_release(p);
     whim_tool_again(p, c, whim_tool_text, whim_tool_text);
 }
 
@@ -243,7 +248,7 @@ void whim_chat_parser_destroy(whim_chat_parser *p)
     if (p != NULL) {
         whim_str *const texts[] = {
             &p->out,       &p->raw,      &p->object.name, &p->object.pending, &p->named.name,
-            &p->call.name, &p->call.key, &p->call.value,  &p->call.seen};
+            &p->call.name, &p->call.key, &p->call.value,  &p->call.seen,      &p->channels.name};
         for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
             whim_str_deinit(texts[i]);
         }
@@ -256,7 +261,11 @@ void whim_chat_parser_push(whim_chat_parser *p, const char *text, int64_t n, whi
 {
     p->fn = fn;
     p->ctx = ctx;
-    if (splits(p)) {
+    if (has_channels(p)) {
+        for (int64_t i = 0; i < n; i++) {
+            whim_channels_step(p, text[i]);
+        }
+    } else if (splits(p)) {
         whim_reasoning_push(&p->split, text, n);
     } else {
         content_bytes(p, text, n);
@@ -268,6 +277,11 @@ void whim_chat_parser_finish(whim_chat_parser *p, whim_chat_event_fn *fn, void *
 {
     p->fn = fn;
     p->ctx = ctx;
+    if (has_channels(p)) {
+        whim_channels_finish(p);
+        flush(p);
+        return;
+    }
     if (splits(p) && (!p->cfg.only_calls || whim_reasoning_is_inside(&p->split))) {
         whim_reasoning_flush(&p->split);
     }
@@ -276,7 +290,7 @@ void whim_chat_parser_finish(whim_chat_parser *p, whim_chat_event_fn *fn, void *
             whim_tag_call_finish(p);
         }
     } else if (!p->cfg.only_calls) {
-        release_raw(p);
+        whim_tool_release(p);
         whim_tool_emit(p, WHIM_CHAT_CONTENT, p->tag, p->n_tag);
     }
     flush(p);
@@ -284,11 +298,15 @@ void whim_chat_parser_finish(whim_chat_parser *p, whim_chat_event_fn *fn, void *
 
 bool whim_chat_parser_in_reasoning(const whim_chat_parser *p)
 {
-    return splits(p) && whim_reasoning_is_inside(&p->split);
+    return has_channels(p) ? whim_channels_in_reasoning(p)
+                           : splits(p) && whim_reasoning_is_inside(&p->split);
 }
 
 bool whim_chat_parser_in_opening(const whim_chat_parser *p)
 {
+    if (has_channels(p)) {
+        return whim_channels_in_opening(p);
+    }
     /* In a call that was sent only the tag of the next one opens; "<" alone may close. */
     bool opens = p->n_tag > 0 && (p->n_tag == 1 || p->tag[1] != '/');
     return p->in_call ? !p->sent || (opens && p->n_tag > 1) : opens;

@@ -34,6 +34,9 @@ typedef struct whim_chat_format {
     bool system_parts, user_parts, assistant_parts, tool_parts;
 } whim_chat_format;
 
+/* Whether answers are messages with headers, with tools or without. */
+bool whim_chat_format_has_channels(const whim_chat_format *format);
+
 /* What a template shows when made-up tools and calls are given to it; NULL: there is none. `tok`
  * may be NULL. */
 whim_chat_format whim_chat_format_detect(const whim_template *tmpl, const char *source,

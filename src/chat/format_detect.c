@@ -7,6 +7,11 @@
 
 #include <string.h>
 
+bool whim_chat_format_has_channels(const whim_chat_format *format)
+{
+    return format->native_tools && format->tools->form == WHIM_TOOLS_CHANNELS;
+}
+
 /* A word that no template has. */
 #define FUNCTION "whim_probe"
 #define SHORT_IDS "callnumb1", "callnumb2" /* Mistral's templates refuse ids of another length */

@@ -41,7 +41,7 @@ static json_t *content_parts(const whim_turn *turn)
     return list;
 }
 
-static json_t *turn_message(const whim_turn *turn, bool as_parts)
+static json_t *turn_message(const whim_turn *turn, const whim_chat_format *format, bool as_parts)
 {
     static const char *const roles[] = {[WHIM_ROLE_SYSTEM] = "system",
                                         [WHIM_ROLE_USER] = "user",
@@ -50,9 +50,13 @@ static json_t *turn_message(const whim_turn *turn, bool as_parts)
     const char *role =
         turn->role == WHIM_ROLE_OTHER ? json_string_value(turn->role_word) : roles[turn->role];
     json_t *content = as_parts ? content_parts(turn) : content_text(turn);
-    return json_pack("{s:s, s:o, s:O*, s:O*, s:O*, s:O*}", "role", role, "content", content, "name",
-                     turn->name, "reasoning_content", turn->reasoning, "tool_calls", turn->calls,
-                     "tool_call_id", turn->call_id);
+    /* The templates of these models call it otherwise, and print it beside nothing but calls. */
+    const bool thinks =
+        whim_chat_format_has_channels(format) && turn->calls != NULL && turn->content.text.len == 0;
+    return json_pack("{s:s, s:o, s:O*, s:O*, s:O*, s:O*, s:O*}", "role", role, "content", content,
+                     "name", turn->name, "reasoning_content", turn->reasoning, "thinking",
+                     thinks ? turn->reasoning : NULL, "tool_calls", turn->calls, "tool_call_id",
+                     turn->call_id);
 }
 
 static int by_string(const void *a, const void *b)
@@ -69,7 +73,8 @@ json_t *whim_prompt_turns_json(const whim_prompt_turns *turns, const whim_chat_f
     *n_marked = 0;
     for (int64_t i = 0; i < turns->n; i++) {
         const whim_turn *turn = &turns->v[i];
-        json_t *message = turn_message(turn, !joined && whim_prompt_turn_has_parts(turn, format));
+        json_t *message =
+            turn_message(turn, format, !joined && whim_prompt_turn_has_parts(turn, format));
         if (message == NULL || json_array_append_new(list, message) != 0) {
             json_decref(list);
             return NULL;

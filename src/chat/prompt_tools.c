@@ -78,7 +78,8 @@ static whim_err calls_compile(const whim_tool_words *w, whim_template **out, whi
 {
     static const char *const forms[] = {[WHIM_TOOLS_OBJECT] = "object",
                                         [WHIM_TOOLS_NAMED] = "named",
-                                        [WHIM_TOOLS_TAGGED] = "tagged"};
+                                        [WHIM_TOOLS_TAGGED] = "tagged",
+                                        [WHIM_TOOLS_CHANNELS] = "channels"};
     whim_str source = {0};
     whim_str_printf(&source,
                     "{%% set form = '%s' %%}{%% set all = %s %%}{%% set between = '%s' %%}"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the parser of answers: its state, and what the forms of calls share. Bytes go one by one
  * through the stage of reasoning, then either through the text around calls (chat_parser.c) or
- * through the parser of the call's form (tool_object.c, tool_named.c, tool_tags.c).
+ * through the parser of the call's form (tool_object.c, tool_named.c, tool_tags.c). Answers that
+ * are messages with headers go through tool_channels.c alone, with their reasoning.
  *
  * A call is sent (CALL_BEGIN) as soon as its name is known and its arguments begin. Until then its
  * bytes are kept in `raw`, and come out as content if they turn out not to be a call. */
@@ -55,6 +56,14 @@ typedef struct whim_tag_call {
     whim_str seen; /* the keys so far, each between line ends */
 } whim_tag_call;
 
+typedef struct whim_channels {
+    int32_t state;
+    whim_json_walk walk;       /* the arguments of a call */
+    bool fresh;                /* nothing of this message was sent yet */
+    bool reasoned, has_spoken; /* there was an earlier message of that kind */
+    whim_str name;
+} whim_channels;
+
 struct whim_chat_parser {
     whim_chat_parser_cfg cfg;
     whim_reasoning split;
@@ -74,6 +83,7 @@ struct whim_chat_parser {
     whim_object_call object;
     whim_named_call named;
     whim_tag_call call;
+    whim_channels channels;
 };
 
 /* --- chat_parser.c --- */
@@ -81,6 +91,9 @@ void whim_tool_emit(whim_chat_parser *p, whim_chat_event_kind kind, const char *
 
 /* The next byte of the answer behind its reasoning, in a call or not. */
 void whim_tool_text(whim_chat_parser *p, char c);
+
+/* What was kept is content. */
+void whim_tool_release(whim_chat_parser *p);
 
 /* Keep a byte that is not decided; false when there is no room, and then it is not kept. */
 bool whim_tool_hold(whim_chat_parser *p, const char *bytes, int64_t n);
@@ -116,6 +129,12 @@ void whim_named_step(whim_chat_parser *p, char c);
 void whim_tag_call_start(whim_chat_parser *p, bool at_function);
 void whim_tag_call_step(whim_chat_parser *p, char c);
 void whim_tag_call_finish(whim_chat_parser *p);
+
+/* --- tool_channels.c: an answer that is messages with headers --- */
+void whim_channels_step(whim_chat_parser *p, char c);
+void whim_channels_finish(whim_chat_parser *p);
+bool whim_channels_in_reasoning(const whim_chat_parser *p);
+bool whim_channels_in_opening(const whim_chat_parser *p);
 
 /* --- tool_types.c --- */
 enum {

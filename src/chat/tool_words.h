@@ -8,6 +8,12 @@
 
 #include <stdint.h>
 
+/* The words of answers that are messages with headers. */
+#define WHIM_HARMONY_START "<|start|>"
+#define WHIM_HARMONY_CHANNEL "<|channel|>"
+#define WHIM_HARMONY_MESSAGE "<|message|>"
+#define WHIM_HARMONY_END "<|end|>"
+
 /* For models whose templates print no tools. */
 const whim_tool_words *whim_tool_words_usual(void);
 

@@ -350,7 +350,9 @@ static whim_err job_make(making *m)
     r->cfg.n_stop_id = o->n_stop_id;
     r->cfg.show_special = o->show_special;
     r->cfg.shown = r->model->text.call_ids; /* the parser looks for them */
-    r->cfg.n_shown = r->tools != NULL ? r->model->text.n_call_id : 0;
+    const whim_chat_format *format = &r->model->text.format;
+    const bool has_headers = r->has_turns && whim_chat_format_has_channels(format);
+    r->cfg.n_shown = r->tools != NULL || has_headers ? r->model->text.n_call_id : 0;
     r->cfg.client = o->client;
     r->cfg.priority = o->priority;
     r->cfg.max_tokens = o->max_tokens;

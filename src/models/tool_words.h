@@ -8,9 +8,10 @@
 #include <stdbool.h>
 
 typedef enum whim_tool_form {
-    WHIM_TOOLS_OBJECT, /* a JSON object with the name and the arguments */
-    WHIM_TOOLS_NAMED,  /* the name between tags, then the arguments as a JSON object */
-    WHIM_TOOLS_TAGGED, /* tags for the name and for every argument */
+    WHIM_TOOLS_OBJECT,   /* a JSON object with the name and the arguments */
+    WHIM_TOOLS_NAMED,    /* the name between tags, then the arguments as a JSON object */
+    WHIM_TOOLS_TAGGED,   /* tags for the name and for every argument */
+    WHIM_TOOLS_CHANNELS, /* an answer is messages with headers; a call's names its function */
 } whim_tool_form;
 
 enum { WHIM_N_VALUE_END = 5 };

@@ -107,7 +107,8 @@ static void check(const bench *b, const whim_answer_rule *rule, const char *cons
         assert_true(chat_log_parse(&log, &cfg, *good, (int64_t)strlen(*good), NULL, 0));
         /* Every call that was allowed is read as a whole one. */
         bool is_call = strstr(*good, "call>") != NULL || strstr(*good, "[TOOL_CALLS]") != NULL ||
-                       strncmp(*good, "{\"name\"", 7) == 0 || strstr(*good, "<function=") != NULL;
+                       strncmp(*good, "{\"name\"", 7) == 0 || strstr(*good, "<function=") != NULL ||
+                       strstr(*good, " to=functions.") != NULL;
         if (log.wrong || log.open || is_call != (log.n_call > 0)) {
             fail_msg("%s is read as %s", *good, whim_str_text(&log.text));
         }
@@ -248,6 +249,37 @@ static void forced_calls_with_tags(void **state)
         b, &rule, LIST("<minimax:tool_call>\n<invoke name=\"g\">\n</invoke>\n</minimax:tool_call>"),
         LIST("<minimax:tool_call>\n<invoke name=\"g\">\n</invoke>\n<invoke name=\"g\">\n</invoke>\n"
              "</minimax:tool_call>"));
+}
+
+/* A header for everything, with reasoning before it as the model likes. */
+static void answers_with_headers(void **state)
+{
+    const bench *b = *state;
+#define CALL_OF(name, args) " to=functions." name "<|channel|>commentary json<|message|>" args
+#define THOUGHT "<|channel|>analysis<|message|>a <b<|end|><|start|>assistant"
+    whim_answer_rule rule = {.format = {.tools = whim_tool_words_named("harmony"),
+                                        .native_tools = true,
+                                        .one_call = true},
+                             .tools = b->tools,
+                             .choice = WHIM_CHOICE_REQUIRED,
+                             .tool_schema = "function.parameters"};
+    check(b, &rule, LIST(CALL_OF("g", "{}"), THOUGHT CALL_OF("f", "{\"s\": \"x\"}")),
+          LIST("", "hi", CALL_OF("f", "{}"), CALL_OF("h", "{}"), CALL_OF("g", "{}") "x",
+               "<|channel|>final<|message|>hi", THOUGHT, CALL_OF("g", "{}") CALL_OF("g", "{}")));
+    rule.choice = WHIM_CHOICE_AUTO;
+    rule.tools = b->strict;
+    check(b, &rule,
+          LIST("<|channel|>final<|message|>hi", THOUGHT "<|channel|>final<|message|>",
+               CALL_OF("f", "{\"s\": \"x\"}")),
+          LIST("hi", CALL_OF("f", "{}"), "<|channel|>final<|message|><|channel|>"));
+    rule.tools = NULL;
+    rule.choice = WHIM_CHOICE_NONE;
+    rule.json_object = true;
+    check(b, &rule,
+          LIST("<|channel|>final<|message|>{\"a\": 1}", THOUGHT "<|channel|>final<|message|>{}"),
+          LIST("{}", "<|channel|>final<|message|>x", CALL_OF("g", "{}")));
+#undef THOUGHT
+#undef CALL_OF
 }
 
 /* A tool with one parameter, called by a model that writes tags: what the parameter's schema says
@@ -443,6 +475,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forced_hermes_calls),
         cmocka_unit_test(forced_calls_in_other_words),
+        cmocka_unit_test(answers_with_headers),
         cmocka_unit_test(forced_calls_with_tags),
         cmocka_unit_test(texts_between_tags_are_held),
         cmocka_unit_test(many_texts_between_tags),

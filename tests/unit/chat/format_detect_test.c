@@ -37,6 +37,8 @@ static void calls_tell_their_words(void **state)
 {
     (void)state;
     static const char *const rows[][2] = {
+        {"harmony", EACH_CALL("<|start|>assistant to=functions.{{ f.name }}<|channel|>commentary "
+                              "json<|message|>{{ f.arguments | tojson }}<|call|>")},
         {"pairs",
          EACH_CALL("\n<tool_call>{{ f.name }}\n" EACH_ARGUMENT(
              "<arg_key>{{ k }}</arg_key>\n<arg_value>{{ v }}</arg_value>\n") "</tool_call>")},

@@ -530,6 +530,25 @@ static void refusals_are_softened(void **state)
     assert_non_null(strstr(diag.text, "more"));
 }
 
+/* Where answers are messages with headers, the template has its own word for thoughts. */
+static void thoughts_go_before_calls(void **state)
+{
+    static const char tmpl[] =
+        "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{% if m.tool_calls %}"
+        "({{ m.thinking }})<|start|>assistant to=functions.{{ m.tool_calls[0].function.name }}"
+        "<|channel|>commentary json<|message|>{{ m.tool_calls[0].function.arguments | tojson }}"
+        "<|call|>{% else %}[{{ m.role }}:{{ m.content }}{{ m.thinking }}]{% endif %}{% endfor %}";
+    static const char messages[] =
+        "[" USER ", {\"role\": \"assistant\", \"reasoning\": \"why\", \"tool_calls\": "
+        "[{\"function\": {\"name\": \"f\", \"arguments\": \"{\\\"i\\\": 1}\"}}, "
+        "{\"function\": {\"name\": \"g\"}}]}, {\"role\": \"tool\", \"content\": \"r\"}, "
+        "{\"role\": \"assistant\", \"content\": \"so\", \"reasoning\": \"old\"}, " USER "]";
+    expect(*state, &(wish){.tmpl = tmpl, .messages = messages},
+           "[user:q](why)<|start|>assistant to=functions.f<|channel|>commentary json<|message|>"
+           "{\"i\": 1}<|call|>[tool:r]()<|start|>assistant to=functions.g<|channel|>commentary "
+           "json<|message|>{}<|call|>[assistant:so][user:q]");
+}
+
 #define PARTS(a, b) \
     "[{\"type\": \"text\", \"text\": \"" a "\"}, {\"type\": \"text\", \"text\": \"" b "\"}]"
 #define IF_TEXT                                                                                  \
@@ -726,6 +745,7 @@ int main(void)
         cmocka_unit_test(may_reason_as_told),
         cmocka_unit_test(last_turns_are_continued),
         cmocka_unit_test(refusals_are_softened),
+        cmocka_unit_test(thoughts_go_before_calls),
         cmocka_unit_test(parts_go_where_they_are_taken),
         cmocka_unit_test(other_roles_are_the_templates),
         cmocka_unit_test(tools_are_listed),

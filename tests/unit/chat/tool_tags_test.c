@@ -4,82 +4,8 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
-#include "support/chat_events.h"
+#include "support/chat_rows.h"
 #include "support/cmocka.h"
-
-static const char tools_text[] =
-    "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": "
-    "\"object\", \"properties\": {\"s\": {\"type\": \"string\"}, \"i\": {\"type\": \"integer\"}, "
-    "\"o\": {\"type\": \"object\"}}}}}]";
-
-typedef struct row {
-    const char *text, *events;
-} row;
-
-static void parse(const whim_chat_parser_cfg *cfg, const char *text, int64_t n, const int64_t *cuts,
-                  int64_t n_cut, chat_log *log)
-{
-    assert_true(chat_log_parse(log, cfg, text, n, cuts, n_cut));
-    if (log->wrong) {
-        fail_msg("[%.*s] is wrong: %s", (int)n, text, whim_str_text(&log->text));
-    }
-}
-
-static void same_when_cut(const whim_chat_parser_cfg *cfg, const char *text, int64_t n,
-                          const chat_log *whole, const int64_t *cuts, int64_t n_cut)
-{
-    chat_log log;
-    parse(cfg, text, n, cuts, n_cut, &log);
-    if (strcmp(whim_str_text(&log.text), whim_str_text(&whole->text)) != 0) {
-        fail_msg("[%.*s] cut first at %lld gave\n%s\nwhole\n%s", (int)n, text, (long long)cuts[0],
-                 whim_str_text(&log.text), whim_str_text(&whole->text));
-    }
-    chat_log_deinit(&log);
-}
-
-/* Every beginning of the text, in one piece, cut at every place and byte by byte. */
-static void check_cuts(const whim_chat_parser_cfg *cfg, const char *text)
-{
-    int64_t all[1024];
-    const int64_t n_text = (int64_t)strlen(text);
-    assert_true(n_text < 1024);
-    for (int64_t n = 1; n <= n_text; n += getenv("TEST_QUICK") != NULL ? 7 : 1) {
-        chat_log whole;
-        parse(cfg, text, n, NULL, 0, &whole);
-        for (int64_t at = 1; at < n; at++) {
-            same_when_cut(cfg, text, n, &whole, &at, 1);
-            all[at - 1] = at;
-        }
-        if (n > 1) {
-            same_when_cut(cfg, text, n, &whole, all, n - 1);
-        }
-        chat_log_deinit(&whole);
-    }
-}
-
-static void check_rows(const char *words, const row *rows, size_t n)
-{
-    json_t *tools = json_loads(tools_text, 0, NULL);
-    const whim_chat_parser_cfg cfg = {
-        .format = {.tools = whim_tool_words_named(words), .native_tools = true, .reasons = true},
-        .parse_tools = true,
-        .tools = tools,
-    };
-    assert_non_null(cfg.format.tools);
-    for (size_t i = 0; i < n; i++) {
-        chat_log log;
-        parse(&cfg, rows[i].text, (int64_t)strlen(rows[i].text), NULL, 0, &log);
-        if (strcmp(whim_str_text(&log.text), rows[i].events) != 0) {
-            fail_msg("row %zu: [%s] gave\n%s\nexpected\n%s", i, rows[i].text,
-                     whim_str_text(&log.text), rows[i].events);
-        }
-        chat_log_deinit(&log);
-        check_cuts(&cfg, rows[i].text);
-    }
-    json_decref(tools);
-}
-
-#define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 
 static void pairs_rows(void **state)
 {
