@@ -14,7 +14,7 @@ bool whim_chat_format_has_channels(const whim_chat_format *format)
 
 /* A word that no template has. */
 #define FUNCTION "whim_probe"
-#define SHORT_IDS "callnumb1", "callnumb2" /* Mistral's templates refuse ids of another length */
+#define SHORT_IDS "callnumb1", "callnumb2" /* some templates refuse ids of another length */
 #define LONG_IDS "call_of_another_kind_1", "call_of_another_kind_2"
 
 static const char tool_text[] =

@@ -69,10 +69,10 @@ static const whim_tool_words list[] = {
      .close = "</tool_call>",
      .written =
          {.call = "<tool_call>\n", .call_end = "\n</tool_call>", .between = "\n", JSON_CALL}},
-    LIST("mistral", "[TOOL_CALLS]", ""),
+    LIST("calls-list", "[TOOL_CALLS]", ""),
     LIST("toolcall", "<TOOLCALL>", "</TOOLCALL>"),
     LIST("tool_calls", "<tool_calls>", "</tool_calls>"),
-    {.name = "mistral-args",
+    {.name = "calls-args",
      .mark = "[TOOL_CALLS]$[",
      .call_id = "[CALL_ID]",
      NAMED("[TOOL_CALLS]", "[ARGS]", "", "")},

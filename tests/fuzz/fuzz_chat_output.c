@@ -12,9 +12,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static json_t *tools;
     static const char *const forms[4][3] = {{"hermes", "xml", "invoke"},
-                                            {"llama3", "mistral", "mistral-args"},
+                                            {"llama3", "calls-list", "calls-args"},
                                             {"functionary", "deepseek", "toolcall"},
-                                            {"deepseek-fenced", "tool_calls", "llama3"}};
+                                            {"deepseek-fenced", "tool_calls", "pairs"}};
     int64_t cuts[256], n_cut = 0;
     if (n < 2) {
         return 0;

@@ -169,7 +169,7 @@ static void forced_calls_in_other_words(void **state)
     check(b, &rule, LIST("", "hi {1}", "a\nb", L("f", "{\"s\": \"x\"}")),
           LIST("{1}", L("f", "{}"), " {", "<|python_tag|>" L("f", "{}"), "<think>x</think>",
                "hi <|python_tag|>" L("f", "{}")));
-    rule = (whim_answer_rule){.format = {.tools = whim_tool_words_named("mistral")},
+    rule = (whim_answer_rule){.format = {.tools = whim_tool_words_named("calls-list")},
                               .tools = b->tools,
                               .choice = WHIM_CHOICE_REQUIRED,
                               .tool_schema = "function.parameters"};
@@ -179,7 +179,7 @@ static void forced_calls_in_other_words(void **state)
                "\"arguments\": {\"s\": \"x\"}}]"),
           LIST("[TOOL_CALLS][]", "[{\"name\": \"g\", \"arguments\": {}}]",
                "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}]"));
-    rule.format.tools = whim_tool_words_named("mistral-args");
+    rule.format.tools = whim_tool_words_named("calls-args");
     check(b, &rule,
           LIST("[TOOL_CALLS]g[ARGS]{}", "[TOOL_CALLS]g[ARGS]{}[TOOL_CALLS]f[ARGS]{\"s\": \"\"}"),
           LIST("[TOOL_CALLS]f[ARGS]{}", "[TOOL_CALLS]h[ARGS]{}", "g[ARGS]{}"));

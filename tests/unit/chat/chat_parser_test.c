@@ -262,9 +262,9 @@ static void long_openings_are_content(void **state)
         char fill;
     } rows[] = {
         {"deepseek", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>fXYZ", ' '},
-        {"mistral-args", "[TOOL_CALLS]f[CALL_ID]", "[ARGS]XYZ", 'a'},
-        {"mistral-args", "[TOOL_CALLS]", "[ARGS]XYZ", 'a'},
-        {"mistral", "[TOOL_CALLS]", "{}", ' '},
+        {"calls-args", "[TOOL_CALLS]f[CALL_ID]", "[ARGS]XYZ", 'a'},
+        {"calls-args", "[TOOL_CALLS]", "[ARGS]XYZ", 'a'},
+        {"calls-list", "[TOOL_CALLS]", "{}", ' '},
     };
     int64_t step = is_quick() ? 22 : 1;
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -307,7 +307,7 @@ static void list_rows(void **state)
         {"<TOOLCALL>[{\"name\": \"f\", \"arguments\": {}}, {\"name\": 3}]</TOOLCALL> z",
          " 0:fargs[{}] endc[{\"name\": 3}]z]"},
     };
-    check_rows("mistral", rows, COUNT(rows));
+    check_rows("calls-list", rows, COUNT(rows));
     check_rows("toolcall", closed, COUNT(closed));
 }
 
@@ -348,7 +348,7 @@ static void named_rows(void **state)
          "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
          " 0:fargs[{\"i\": 1}] end"},
     };
-    check_rows("mistral-args", mistral, COUNT(mistral));
+    check_rows("calls-args", mistral, COUNT(mistral));
     check_rows("functionary", functionary, COUNT(functionary));
     check_rows("deepseek", deepseek, COUNT(deepseek));
     check_rows("deepseek-fenced", fenced, COUNT(fenced));
@@ -367,9 +367,9 @@ static void a_cut_call_is_no_content_where_only_calls_come(void **state)
                 "</function>\n</tool_call>"},
         {"llama3", "{\"name\": \"f\", \"parameters\": {\"s\": 1}}; {\"name\": \"f\", "
                    "\"parameters\": {}}"},
-        {"mistral", "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"f\", "
-                    "\"arguments\": {\"s\": 1}}]"},
-        {"mistral-args", "[TOOL_CALLS]f[ARGS]{\"s\": 1}[TOOL_CALLS]f[ARGS]{}"},
+        {"calls-list", "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"f\", "
+                       "\"arguments\": {\"s\": 1}}]"},
+        {"calls-args", "[TOOL_CALLS]f[ARGS]{\"s\": 1}[TOOL_CALLS]f[ARGS]{}"},
         {"functionary", "<function=f>{\"s\": 1}</function><function=f>{}</function>"},
     };
     for (size_t i = 0; i < COUNT(answers); i++) {
@@ -624,8 +624,8 @@ static void invoke_cuts(void **state)
 static void json_cuts(void **state)
 {
     (void)state;
-    static const char *const forms[] = {"llama3",      "mistral",  "toolcall",       "mistral-args",
-                                        "functionary", "deepseek", "deepseek-fenced"};
+    static const char *const forms[] = {"llama3",      "calls-list", "toolcall",       "calls-args",
+                                        "functionary", "deepseek",   "deepseek-fenced"};
     for (size_t i = 0; i < COUNT(forms); i++) {
         cuts_do_not_matter(forms[i], 400);
     }

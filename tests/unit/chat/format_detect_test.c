@@ -67,7 +67,7 @@ static void templates_tell_their_form(void **state)
         {"minimax", "invoke", {NULL, true, true, false, false, true, false}},
         {"smollm2", "hermes", {NULL, false, false, false, false, false, false}},
         {"llama3", "llama3", {NULL, true, true, true, false, false, false}},
-        {"mistral", "mistral", {NULL, true, true, false, true, false, false}},
+        {"mistral", "calls-list", {NULL, true, true, false, true, false, false}},
         {NULL, "hermes", {NULL, false, false, false, false, false, false}},
     };
     json_t *file = json_load_file("tests/data/chat/conversations.json", JSON_ALLOW_NUL, NULL);
