@@ -403,7 +403,8 @@ static bool ranks_plan(summary *s, whim_engine_cfg cfg)
     cfg.n_share = (int32_t)s->options->cp;
     cfg.n_deal = (int32_t)s->options->ep;
     cfg.n_group = (int32_t)s->options->dp;
-    return n_rank <= 1 || append_ranks(&s->ranks, cfg, n_rank, s->options->json);
+    bool alone = n_rank <= 1 && cfg.n_share <= 1 && cfg.n_deal <= 1 && cfg.n_group <= 1;
+    return alone || append_ranks(&s->ranks, cfg, n_rank, s->options->json);
 }
 
 static bool print_summary(summary *s)

@@ -70,7 +70,8 @@ void serve_ready_text(const serve *s, whim_str *out)
     }
     whim_str_printf(out, "  model     %s, ", s->name);
     append_context(out, s->options, engine, whim_service_ctx(s->service));
-    whim_str_printf(out, ", up to %lld requests at once\n", (long long)limits->max_seqs);
+    whim_str_printf(out, ", up to %lld requests at once\n",
+                    (long long)(limits->max_seqs * whim_exec_groups(limits)));
     whim_str_printf(out, "  device    %s: %s\n", whim_engine_backend(engine),
                     whim_engine_caps(engine)->summary);
     if (s->draft_name[0] != '\0') {

@@ -167,7 +167,8 @@ whim_runner *whim_engine_runner(whim_engine *engine);
 
 /* Bytes of weights that a step of n_row tokens reads (all matrices but the embedding's gather, head
  * included; of experts as many as rows choose that know nothing of each other), and the
- * multiply-adds of the matrices for one token: for the shares that `bench` prints. */
+ * multiply-adds of the matrices for one token: for the shares that `bench` prints. Of several ranks
+ * both are of this one's part. */
 int64_t whim_engine_weight_bytes(const whim_engine *engine, int64_t n_row);
 int64_t whim_engine_token_macs(const whim_engine *engine);
 

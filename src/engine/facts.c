@@ -138,8 +138,11 @@ int64_t whim_engine_token_macs(const whim_engine *e)
     int64_t macs = 0;
     for (int64_t i = 0; i < e->binder.n_param; i++) {
         const whim_param *param = &e->binder.params[i];
-        int64_t times = param->n_expert > 0 ? e->ckpt.config.moe.top_k : 1;
-        macs += param_is_read(e, param) ? times * param->n_here * param->k_here : 0;
+        int64_t each = param->n_here * param->k_here;
+        if (param->n_expert > 0) { /* this rank has some of them, which are chosen as often */
+            each = e->ckpt.config.moe.top_k * whim_param_experts(param) * each / param->n_expert;
+        }
+        macs += param_is_read(e, param) ? each : 0;
     }
     return macs;
 }

@@ -54,7 +54,9 @@ expect "--ep below --dp" 1 err "--ep: experts were to be dealt to 2 of 3 ranks"
 serve_it --ep 3 --dp 2
 expect "--dp below --ep" 1 err "--dp: 3 ranks cannot be 2 groups with requests of their own"
 serve_it --dp 2 --kv-dir "$TEST_TMP/pages"
-expect "--dp and --kv-dir" 1 err "leave out --kv-dir, or --dp"
+expect "--dp and --kv-dir" 1 err "--dp has pages of its own" err "leave out --kv-dir, or --dp"
+serve_it --tp 4 --dp 3 --kv-dir "$TEST_TMP/pages"
+expect "--dp is named where it is wrong itself" 1 err "--dp: 4 ranks cannot be 3 groups with requests of their own"
 run_it inspect shape:qwen3-8b --dp 2
 expect "inspect --dp" 0 out "serve over 2 ranks" out "for each token: 16 B; the largest message: "
 
@@ -75,6 +77,10 @@ run_it run "$data/qwen35-moe" --ids "$ids" --threads 1 --oversubscribe --ep 2 --
 expect "--ep and --tp" 1 err "--ep: experts were to be dealt to 2 of 4 ranks"
 run_it inspect shape:qwen3-30b-a3b --ep 3
 expect "inspect --ep" 0 out "serve over 3 ranks" out "experts" out "for each token: "
+run_it inspect shape:qwen3-30b-a3b --tp 1 --ep 2
+expect "inspect --tp 1 --ep 2" 1 err "--ep: experts were to be dealt to 2 of 1 ranks"
+run_it inspect shape:qwen3-30b-a3b --tp 1 --dp 2
+expect "inspect --tp 1 --dp 2" 1 err "--dp: 1 ranks cannot be 2 groups"
 run_it inspect shape:qwen3-30b-a3b --dp 2 --ep 2 --json
 expect_python "inspect --dp --ep" "
 ranks = json.loads(text)['ranks']

@@ -52,6 +52,7 @@ def alone(model):
 def test_answers_are_those_of_one(model, alone, ranks):
     with running(Server("groups", model, *ranks.split(), *SAME)) as server:
         assert suite(server) == alone
+        assert f"up to {2 * int(ranks.split()[1])} requests at once" in server.log()
         sites = {dict(labels)["site"] for labels in meters(server)["rank_wait_seconds_total"]}
         assert any("of groups" in site for site in sites), sites
         pid = children(server.process.pid)[-1]

@@ -111,9 +111,7 @@ static whim_err groups_check(const whim_engine *e, whim_diag *diag)
     if (n_group <= 1) {
         return WHIM_ERR_OK;
     }
-    whim_engine_blame(e, e->cfg.kv_dir != NULL         ? "kv_dir"
-                         : e->cfg.record_steps != NULL ? "record_steps"
-                                                       : "n_group");
+    whim_engine_blame(e, "n_group");
     if (n_rank % n_group != 0) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%d ranks cannot be %d groups with requests of their own", n_rank,
@@ -126,6 +124,7 @@ static whim_err groups_check(const whim_engine *e, whim_diag *diag)
                          n_rank, n_group);
     }
     if (e->cfg.kv_dir != NULL || e->cfg.record_steps != NULL) {
+        whim_engine_blame(e, e->cfg.kv_dir != NULL ? "kv_dir" : "record_steps");
         return whim_fail(
             diag, WHIM_ERR_UNSUPPORTED,
             "--dp has %s of its own for each group, which files cannot hold yet: leave "

@@ -15,6 +15,11 @@ whim_err whim_service_check_disk(const whim_engine *engine, const char *kv_dir, 
                          "--kv-dir keeps keys and values only, and a model with recurrent states "
                          "cannot go on from those; leave it out");
     }
+    if (kv_dir != NULL && whim_exec_groups(whim_engine_limits(engine)) > 1) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "--kv-dir keeps the pages of one group, and --dp has pages of its own for "
+                         "each; leave out one of them");
+    }
     return WHIM_ERR_OK;
 }
 

@@ -487,6 +487,23 @@ static void experts_are_dealt_to_all_ranks(void **state)
     }
 }
 
+/* Of two ranks each multiplies half of what experts do. */
+static void a_rank_multiplies_its_own_experts(void **state)
+{
+    (void)state;
+    int64_t macs[2], experts = INT64_C(48) * 8 * 3 * 768 * 2048;
+    for (int32_t i = 0; i < 2; i++) {
+        whim_diag diag = {{0}};
+        whim_engine *engine = NULL;
+        whim_engine_cfg cfg = shape_cfg("shape:qwen3-30b-a3b");
+        cfg.n_rank = cfg.n_deal = i == 0 ? 0 : 2;
+        assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_OK);
+        macs[i] = whim_engine_token_macs(engine);
+        whim_engine_close(engine);
+    }
+    assert_int_equal(macs[0] - macs[1], experts / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -503,6 +520,7 @@ int main(void)
         cmocka_unit_test(a_rank_must_be_one),
         cmocka_unit_test(who_shares_prompts_has_them_all),
         cmocka_unit_test(experts_are_dealt_to_all_ranks),
+        cmocka_unit_test(a_rank_multiplies_its_own_experts),
         cmocka_unit_test(loading_makes_a_runner),
         cmocka_unit_test(a_lost_rank_ends_the_load),
         cmocka_unit_test(kv_memory_is_taken_at_once_or_as_used),
