@@ -33,7 +33,8 @@ static whim_grammar_node call_name(whim_answer *a, const whim_tool_words *words,
     const char *text = json_string_value(name);
     size_t n = json_string_length(name);
     if (words->form != WHIM_TOOLS_OBJECT) {
-        bool good = n > 0 && n <= WHIM_WORD_MAX && strcspn(text, "\n<>[]{}\"'") == n &&
+        bool has_id = words->call_id != NULL && strstr(text, words->call_id) != NULL;
+        bool good = !has_id && n > 0 && n <= WHIM_WORD_MAX && strcspn(text, "\n<>[]{}\"'") == n &&
                     text[0] != ' ' && text[n - 1] != ' ';
         return good ? whim_answer_text(a, text)
                     : whim_gb_fail(a->b, WHIM_ERR_INVALID,
@@ -76,10 +77,11 @@ static bool is_required(const json_t *schema, const char *key)
 
 /* A parameter: its name, and its value with the tag that ends it. */
 static whim_grammar_node parameter(whim_answer *a, const whim_tool_words *words,
-                                   whim_grammar_node name, whim_grammar_node value)
+                                   whim_grammar_node name, const char *close,
+                                   whim_grammar_node value)
 {
     return whim_gb_seq(a->b, whim_answer_text(a, words->written.key), name,
-                       whim_answer_text(a, words->written.key_close), value,
+                       whim_answer_text(a, close), value,
                        whim_answer_text(a, words->written.after));
 }
 
@@ -87,7 +89,12 @@ static whim_grammar_node parameter(whim_answer *a, const whim_tool_words *words,
 static whim_grammar_node loose_parameters(whim_answer *a, const whim_tool_words *words)
 {
     whim_grammar_node name = whim_grammar_regex(a->b, "[A-Za-z0-9_.-]{1,64}", "tools");
-    return whim_grammar_repeat(a->b, parameter(a, words, name, a->free_value), 0, -1);
+    whim_grammar_node any = parameter(a, words, name, words->written.key_close, a->free_value);
+    if (words->written.json_close != NULL) {
+        any = whim_gb_any_of(a->b, any,
+                             parameter(a, words, name, words->written.json_close, a->free_value));
+    }
+    return whim_grammar_repeat(a->b, any, 0, -1);
 }
 
 static whim_grammar_node listed_parameters(whim_answer *a, const whim_tool_words *words,
@@ -100,9 +107,15 @@ static whim_grammar_node listed_parameters(whim_answer *a, const whim_tool_words
     {
         char where[256];
         snprintf(where, sizeof where, "%s.properties.%.80s", path, key);
+        /* What may be something else than a text is JSON where the tag says so. */
+        const bool json = words->written.json_close != NULL &&
+                          whim_schema_types(schema, property) != WHIM_TYPE_STRING;
         whim_grammar_node value =
-            whim_answer_tag_value(a, words->written.value_end, schema, property, where);
-        whim_grammar_node one = parameter(a, words, whim_answer_text(a, key), value);
+            json ? whim_answer_json_value(a, words->written.value_end, schema, property, where)
+                 : whim_answer_tag_value(a, words->written.value_end, schema, property, where);
+        whim_grammar_node one =
+            parameter(a, words, whim_answer_text(a, key),
+                      json ? words->written.json_close : words->written.key_close, value);
         whim_glist_add(a->b, &all, is_required(schema, key) ? one : whim_gb_optional(a->b, one));
     }
     return whim_glist_node(a->b, &all, GN_SEQ);

@@ -19,6 +19,9 @@ whim_grammar_node whim_answer_text(whim_answer *a, const char *text);
  * schema `root`. */
 whim_grammar_node whim_answer_tag_value(whim_answer *a, const char *end, const json_t *root,
                                         const json_t *property, const char *path);
+/* The same as JSON, whatever it is. */
+whim_grammar_node whim_answer_json_value(whim_answer *a, const char *end, const json_t *root,
+                                         const json_t *property, const char *path);
 /* Fails the builder for a schema of arguments whose root says what calls with tags cannot be held
  * to. */
 void whim_answer_check_root(whim_answer *a, const json_t *schema, const char *path);

@@ -119,9 +119,8 @@ static whim_grammar_node held_text(whim_answer *a, const char *end, const json_t
 
 static const char fixing[] = "const enum";
 
-/* A value as JSON, then the end. */
-static whim_grammar_node json_value(whim_answer *a, const char *end, const json_t *root,
-                                    const json_t *property, const char *path)
+whim_grammar_node whim_answer_json_value(whim_answer *a, const char *end, const json_t *root,
+                                         const json_t *property, const char *path)
 {
     json_t *schema = property_schema(root, property);
     whim_grammar_node value = whim_grammar_schema(a->b, schema, path);
@@ -161,7 +160,7 @@ static whim_grammar_node value_at(whim_answer *a, const char *end, const json_t 
     property = whim_schema_resolve(root, property);
     uint32_t types = whim_schema_types(root, property);
     if (types != 0 && (types & WHIM_TYPE_STRING) == 0) {
-        return json_value(a, end, root, property, path);
+        return whim_answer_json_value(a, end, root, property, path);
     }
     const char *key = any_key(property, "not if"), *list = any_key(property, "anyOf oneOf allOf");
     if (key != NULL) {

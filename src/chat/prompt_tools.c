@@ -23,7 +23,8 @@ static const char tools_source[] =
 static const char calls_source[] =
     "{% macro tagged(call) %}{% if call.arguments is string %}{{ call.arguments ~ '\n' }}{% else %}"
     "{% for k, value in call.arguments.items() %}"
-    "{{ key[0] ~ k ~ key[1] ~ (value if value is string else value | tojson) ~ shut }}"
+    "{{ key[0] ~ k ~ key[1 if value is string else 2] ~ (value if value is string else value | "
+    "tojson) ~ shut }}"
     "{% endfor %}{% endif %}{% endmacro %}"
     "{{ '\n' if gap }}"
     "{% for c in calls %}{% set f = c.function %}{{ between if not loop.first }}"
@@ -81,16 +82,17 @@ static whim_err calls_compile(const whim_tool_words *w, whim_template **out, whi
                                         [WHIM_TOOLS_TAGGED] = "tagged",
                                         [WHIM_TOOLS_CHANNELS] = "channels"};
     whim_str source = {0};
-    whim_str_printf(&source,
-                    "{%% set form = '%s' %%}{%% set all = %s %%}{%% set between = '%s' %%}"
-                    "{%% set call = '%s' %%}{%% set call_end = '%s' %%}"
-                    "{%% set function = ['%s', '%s'] %%}{%% set function_end = '%s' %%}"
-                    "{%% set key = ['%s', '%s'] %%}{%% set shut = '%s%s' %%}%s",
-                    forms[w->form], w->written.around_all ? "true" : "false", w->written.between,
-                    w->written.call, w->written.call_end, w->written.function,
-                    w->written.function_close, w->written.function_end, or_nothing(w->written.key),
-                    or_nothing(w->written.key_close), or_nothing(w->written.value_end),
-                    or_nothing(w->written.after), calls_source);
+    whim_str_printf(
+        &source,
+        "{%% set form = '%s' %%}{%% set all = %s %%}{%% set between = '%s' %%}"
+        "{%% set call = '%s' %%}{%% set call_end = '%s' %%}"
+        "{%% set function = ['%s', '%s'] %%}{%% set function_end = '%s' %%}"
+        "{%% set key = ['%s', '%s', '%s'] %%}{%% set shut = '%s%s' %%}%s",
+        forms[w->form], w->written.around_all ? "true" : "false", w->written.between,
+        w->written.call, w->written.call_end, w->written.function, w->written.function_close,
+        w->written.function_end, or_nothing(w->written.key), or_nothing(w->written.key_close),
+        or_nothing(w->written.json_close != NULL ? w->written.json_close : w->written.key_close),
+        or_nothing(w->written.value_end), or_nothing(w->written.after), calls_source);
     whim_err err = source.failed
                        ? whim_prompt_no_memory(diag)
                        : compile(whim_str_text(&source), "the calls of a turn", out, diag);

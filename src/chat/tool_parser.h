@@ -46,10 +46,11 @@ typedef struct whim_named_call {
 
 typedef struct whim_tag_call {
     int32_t state;
-    bool first;     /* no parameter was sent yet */
-    bool at_start;  /* of a value: nothing of it came yet */
-    bool streaming; /* the value is a string and being sent */
-    bool repeated;  /* the parameter came before: this value is dropped */
+    bool first;            /* no parameter was sent yet */
+    bool at_start;         /* of a value: nothing of it came yet */
+    bool streaming;        /* the value is a string and being sent */
+    bool repeated;         /* the parameter came before: this value is dropped */
+    bool as_text, as_json; /* its tag says so */
     uint32_t types;
     whim_json_walk walk; /* whether the value may be JSON */
     whim_str name, key, value;

@@ -85,6 +85,7 @@ static void value_begin(whim_chat_parser *p)
     t->types = t->repeated
                    ? WHIM_TYPE_STRING /* nothing waits */
                    : whim_tool_types(p->cfg.tools, whim_str_text(&t->name), whim_str_text(&t->key));
+    t->types = t->as_text ? WHIM_TYPE_STRING : t->as_json ? 0 : t->types;
     t->at_start = true;
     t->streaming = false;
     t->walk = (whim_json_walk){0};
@@ -110,8 +111,8 @@ static void value_byte(whim_chat_parser *p, char c)
         is_python_bool(t, false); /* then the walk stands before the value, and stays there */
     bool first = t->walk.phase == WHIM_JSON_VALUE && t->walk.depth == 0 && !whim_is_blank(c);
     uint32_t type = type_by_first(c);
-    bool fits =
-        word || !first || (type != WHIM_TYPE_STRING && (t->types == 0 || (t->types & type) != 0));
+    bool fits = word || !first || t->as_json ||
+                (type != WHIM_TYPE_STRING && (t->types == 0 || (t->types & type) != 0));
     bool walked = !word && whim_json_walk_step(&t->walk, c);
     whim_str_append_n(&t->value, &c, 1);
     if (t->value.failed) { /* no memory to wait in */
@@ -163,11 +164,27 @@ void whim_tag_call_finish(whim_chat_parser *p)
 
 /* --- names and keys --------------------------------------------------------------------------- */
 
+/* Drop what ends a word, if it does. */
+static bool drop_end(whim_str *word, const char *end)
+{
+    const int64_t n = end == NULL ? 0 : (int64_t)strlen(end);
+    if (n == 0 || word->len < n || memcmp(word->text + word->len - n, end, (size_t)n) != 0) {
+        return false;
+    }
+    word->len -= n;
+    word->text[word->len] = '\0';
+    return true;
+}
+
 /* A byte of <function=NAME> or of <parameter=KEY>: true when the word is whole, else false; *bad
  * when it is none. */
 static bool word_byte(whim_chat_parser *p, whim_str *word, char c, bool *bad)
 {
     if (c == '>') {
+        if (word == &p->call.key) {
+            p->call.as_text = drop_end(word, tags_of(p)->as_text);
+            p->call.as_json = drop_end(word, tags_of(p)->as_json);
+        }
         const char *text = whim_str_text(word);
         int64_t n = word->len;
         bool quoted = n >= 2 && (text[0] == '"' || text[0] == '\'') && text[n - 1] == text[0];

@@ -54,6 +54,30 @@
                 .value_end = "</arg_value>",                                               \
                 .after = gap}
 
+/* Tags that say what a value is. */
+#define DSML "｜DSML｜"
+#define TYPED(word)                                                                             \
+    .form = WHIM_TOOLS_TAGGED,                                                                  \
+    .mark = "<" DSML word "><" DSML "invoke name=\"$\"><" DSML "parameter name=\"key\" string", \
+    .thoughts_hold_tags = true, .open = "<" DSML word ">", .close = "</" DSML word ">",         \
+    .function = "<" DSML "invoke name=", .function_end = "</" DSML "invoke>",                   \
+    .parameter = "<" DSML "parameter name=", .parameter_end = "</" DSML "parameter>",           \
+    .as_text = " string=\"true\"", .as_json = " string=\"false\"",                              \
+    .value_ends = {NULL, "</" DSML "parameter>",                                                \
+                   "\n<" DSML "parameter name=", "\n</" DSML "invoke>", "\n</" DSML word ">"},  \
+    .written = {.call = "<" DSML word ">\n",                                                    \
+                .call_end = "</" DSML word ">",                                                 \
+                .around_all = true,                                                             \
+                .between = "",                                                                  \
+                .function = "<" DSML "invoke name=\"",                                          \
+                .function_close = "\">\n",                                                      \
+                .function_end = "</" DSML "invoke>\n",                                          \
+                .key = "<" DSML "parameter name=\"",                                            \
+                .key_close = "\" string=\"true\">",                                             \
+                .json_close = "\" string=\"false\">",                                           \
+                .value_end = "</" DSML "parameter>",                                            \
+                .after = "\n"}
+
 #define CALLS_BEGIN "<｜tool▁calls▁begin｜>"
 #define CALLS_END "<｜tool▁calls▁end｜>"
 #define CALL_BEGIN "<｜tool▁call▁begin｜>"
@@ -96,6 +120,25 @@ static const whim_tool_words list[] = {
                  .function_end = ""}},
     {.name = "pairs-tight", .tight = true, PAIRS("")},
     {.name = "pairs", PAIRS("\n")},
+    {.name = "sections", /* the number of a call, behind the name, is an id to drop */
+     .mark = "<|tool_call_begin|>functions.$:0<|tool_call_argument_begin|>{",
+     .form = WHIM_TOOLS_NAMED,
+     .thoughts_hold_tags = true,
+     .open = "<|tool_calls_section_begin|>",
+     .close = "<|tool_calls_section_end|>",
+     .function = "<|tool_call_begin|>functions.",
+     .name_end = "<|tool_call_argument_begin|>",
+     .call_id = ":",
+     .function_end = "<|tool_call_end|>",
+     .written = {.call = "<|tool_calls_section_begin|>",
+                 .call_end = "<|tool_calls_section_end|>",
+                 .around_all = true,
+                 .between = "",
+                 .function = "<|tool_call_begin|>functions.",
+                 .function_close = ":0<|tool_call_argument_begin|>",
+                 .function_end = "<|tool_call_end|>"}},
+    {.name = "dsml", TYPED("tool_calls")},
+    {.name = "dsml-function", TYPED("function_calls")},
     {.name = "deepseek",
      .mark = CALL_BEGIN "$" CALL_SEP "{",
      .form = WHIM_TOOLS_NAMED,

@@ -37,6 +37,8 @@ typedef struct whim_tool_words {
     /* TAGGED: where the key has an end tag and the value a tag of its own; the name of the function
      * then ends where the next tag begins. */
     const char *key_end, *value;
+    /* TAGGED: behind a key, where the tag itself says whether its value is text or JSON. */
+    const char *as_text, *as_json;
     bool padded; /* one newline at either end of a value belongs to the tags */
     /* What ends a value: its end tag with the newline and without, and tags at the beginning of a
      * line that show that it is missing. */
@@ -49,6 +51,7 @@ typedef struct whim_tool_words {
         const char *function, *function_close; /* around the name */
         const char *function_end;
         const char *key, *key_close; /* around the key */
+        const char *json_close;      /* the latter where a value is JSON; NULL: the same */
         const char *value_end, *after;
     } written;
 } whim_tool_words;

@@ -14,6 +14,8 @@ typedef struct bench {
     json_t *tools, *strict, *schema;
 } bench;
 
+#define WIDE_BAR "｜" /* that some models' tags have */
+
 static const char tools_text[] =
     "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": %s, \"parameters\": "
     "{\"type\": "
@@ -37,6 +39,7 @@ static int setup(void **state)
     whim_diag diag = {{0}};
     json_object_set_new(vocab, "<unk>", json_integer(0));
     json_object_set_new(vocab, "\n", json_integer(1));
+    json_object_set_new(vocab, WIDE_BAR, json_integer(2));
     for (char c = ' '; c <= '~'; c++) {
         json_object_set_new(vocab, (char[]){c, '\0'}, json_integer(c));
     }
@@ -83,7 +86,9 @@ static bool allows(const bench *b, const whim_answer_rule *rule, const char *tex
     assert_int_equal(whim_grammar_state_create(g, b->vocab, &s), WHIM_ERR_OK);
     bool ok = true;
     for (const char *c = text; ok && *c != '\0'; c++) {
-        ok = whim_grammar_accept(s, *c == '\n' ? 1 : *c);
+        bool wide = strncmp(c, WIDE_BAR, strlen(WIDE_BAR)) == 0;
+        ok = whim_grammar_accept(s, *c == '\n' ? 1 : wide ? 2 : *c);
+        c += wide ? strlen(WIDE_BAR) - 1 : 0;
     }
     ok = ok && whim_grammar_may_end(s);
     whim_grammar_state_destroy(s);
@@ -108,7 +113,8 @@ static void check(const bench *b, const whim_answer_rule *rule, const char *cons
         /* Every call that was allowed is read as a whole one. */
         bool is_call = strstr(*good, "call>") != NULL || strstr(*good, "[TOOL_CALLS]") != NULL ||
                        strncmp(*good, "{\"name\"", 7) == 0 || strstr(*good, "<function=") != NULL ||
-                       strstr(*good, " to=functions.") != NULL;
+                       strstr(*good, " to=functions.") != NULL || strstr(*good, "calls>") != NULL ||
+                       strstr(*good, "_section_") != NULL;
         if (log.wrong || log.open || is_call != (log.n_call > 0)) {
             fail_msg("%s is read as %s", *good, whim_str_text(&log.text));
         }
@@ -225,6 +231,25 @@ static void forced_calls_with_tags(void **state)
              "</minimax:tool_call>"),
         LIST("<minimax:tool_call>\n</minimax:tool_call>",
              "<minimax:tool_call>\n<invoke name=\"f\">\n</invoke>\n</minimax:tool_call>"));
+    rule.format.tools = whim_tool_words_named("dsml");
+#define DSML(inner) "<｜DSML｜tool_calls>\n" inner "</｜DSML｜tool_calls>"
+#define OF(name, inner) "<｜DSML｜invoke name=\"" name "\">\n" inner "</｜DSML｜invoke>\n"
+#define ARG(key, string, value) \
+    "<｜DSML｜parameter name=\"" key "\" string=\"" string "\">" value "</｜DSML｜parameter>\n"
+    check(b, &rule,
+          LIST(DSML(OF("f", ARG("s", "true", "a\n<b>") ARG("i", "false", "2")) OF("g", "")),
+               DSML(OF("g", ARG("k", "true", "x") ARG("l", "false", "[1]")))),
+          LIST(DSML(""), DSML(OF("f", "")), DSML(OF("f", ARG("s", "false", "\"a\""))),
+               DSML(OF("f", ARG("s", "true", "a") ARG("i", "true", "2"))),
+               DSML(OF("f", ARG("s", "true", "a") ARG("i", "false", "x")))));
+    rule.format.tools = whim_tool_words_named("sections");
+#define SECTION(inner) "<|tool_calls_section_begin|>" inner "<|tool_calls_section_end|>"
+#define NUMBERED(name, args) \
+    "<|tool_call_begin|>functions." name ":0<|tool_call_argument_begin|>" args "<|tool_call_end|>"
+    check(b, &rule,
+          LIST(SECTION(NUMBERED("g", "{}")),
+               SECTION(NUMBERED("f", "{\"s\": \"\"}") NUMBERED("g", "{}"))),
+          LIST(SECTION(""), SECTION(NUMBERED("f", "{}")), NUMBERED("g", "{}")));
     rule.format.tools = whim_tool_words_named("pairs");
     check(b, &rule,
           LIST(PAIRS("f", PAIR("s", "a\n<b>") PAIR("i", "2")), PAIRS("g", ""),

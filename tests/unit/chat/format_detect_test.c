@@ -39,6 +39,20 @@ static void calls_tell_their_words(void **state)
     static const char *const rows[][2] = {
         {"harmony", EACH_CALL("<|start|>assistant to=functions.{{ f.name }}<|channel|>commentary "
                               "json<|message|>{{ f.arguments | tojson }}<|call|>")},
+        {"sections",
+         EACH_CALL("<|tool_calls_section_begin|><|tool_call_begin|>functions.{{ f.name }}:{{ "
+                   "loop.index0 }}<|tool_call_argument_begin|>{{ f.arguments | tojson }}"
+                   "<|tool_call_end|><|tool_calls_section_end|>")},
+        {"dsml",
+         EACH_CALL(
+             "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"{{ f.name }}\">\n" EACH_ARGUMENT(
+                 "<｜DSML｜parameter name=\"{{ k }}\" string=\"true\">{{ v "
+                 "}}</｜DSML｜parameter>"))},
+        {"dsml-function",
+         EACH_CALL(
+             "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"{{ f.name }}\">\n" EACH_ARGUMENT(
+                 "<｜DSML｜parameter name=\"{{ k }}\" string=\"true\">{{ v "
+                 "}}</｜DSML｜parameter>"))},
         {"pairs",
          EACH_CALL("\n<tool_call>{{ f.name }}\n" EACH_ARGUMENT(
              "<arg_key>{{ k }}</arg_key>\n<arg_value>{{ v }}</arg_value>\n") "</tool_call>")},

@@ -549,6 +549,22 @@ static void thoughts_go_before_calls(void **state)
            "json<|message|>{}<|call|>[assistant:so][user:q]");
 }
 
+/* Calls that are written here say what their values are where the model's own do. */
+static void written_values_say_what_they_are(void **state)
+{
+    static const char tmpl[] =
+        "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{% if m.tool_calls %}"
+        "{% for c in m.tool_calls %}<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"{{ "
+        "c.function.name }}\">\n{% for k, v in c.function.arguments.items() %}<｜DSML｜parameter "
+        "name=\"{{ k }}\" string=\"true\">{{ v }}{% endfor %}{% endfor %}{% else %}[{{ m.content "
+        "}}]{% endif %}{% endfor %}";
+    expect(*state, &(wish){.tmpl = tmpl, .messages = "[" USER ", " TWO_CALLS "]"},
+           "[q][<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n[1]\n</｜DSML｜invoke>\n"
+           "<｜DSML｜invoke name=\"g\">\n<｜DSML｜parameter name=\"a\" string=\"true\">x"
+           "</｜DSML｜parameter>\n<｜DSML｜parameter name=\"b\" string=\"false\">2"
+           "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>]");
+}
+
 #define PARTS(a, b) \
     "[{\"type\": \"text\", \"text\": \"" a "\"}, {\"type\": \"text\", \"text\": \"" b "\"}]"
 #define IF_TEXT                                                                                  \
@@ -746,6 +762,7 @@ int main(void)
         cmocka_unit_test(last_turns_are_continued),
         cmocka_unit_test(refusals_are_softened),
         cmocka_unit_test(thoughts_go_before_calls),
+        cmocka_unit_test(written_values_say_what_they_are),
         cmocka_unit_test(parts_go_where_they_are_taken),
         cmocka_unit_test(other_roles_are_the_templates),
         cmocka_unit_test(tools_are_listed),

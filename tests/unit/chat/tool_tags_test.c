@@ -50,6 +50,47 @@ static void pairs_rows(void **state)
     check_rows("pairs-tight", rows, COUNT(rows));
 }
 
+#define OPEN "<｜DSML｜tool_calls>\n"
+#define CLOSE "</｜DSML｜tool_calls>"
+#define INVOKE(name, inner) "<｜DSML｜invoke name=\"" name "\">\n" inner "</｜DSML｜invoke>\n"
+#define TYPED(key, string, value) \
+    "<｜DSML｜parameter name=\"" key "\" string=\"" string "\">" value "</｜DSML｜parameter>\n"
+
+/* The tag says what a value is, and wins over the schema. */
+static void dsml_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"so\n\n" OPEN INVOKE("f", TYPED("s", "true", "a\n\"b\"") TYPED("i", "false", "2") TYPED(
+                                       "o", "false", "{\"k\": [1, \"x\"]}")) INVOKE("g", "") CLOSE,
+         "c[so] 0:fargs[{\"s\": \"a\\n\\\"b\\\"\", \"i\": 2, \"o\": {\"k\": [1, "
+         "\"x\"]}}] end 1:gargs[{}] end"},
+        {OPEN INVOKE("f", TYPED("i", "true", "2") TYPED("s", "false", "\"q\"")
+                              TYPED("new", "false", "no JSON")) CLOSE " end",
+         " 0:fargs[{\"i\": \"2\", \"s\": \"q\", \"new\": \"no JSON\"}] endc[end]"},
+        {OPEN "<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"s\">x</｜DSML｜parameter>",
+         " 0:fargs[{\"s\": \"x\"]"},
+        {OPEN "x", "c[" OPEN "x]"},
+    };
+    check_rows("dsml", rows, COUNT(rows));
+}
+
+/* The number of a call is behind its name. */
+static void sections_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"so <|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_"
+         "begin|>{\"i\": 1}<|tool_call_end|><|tool_call_begin|>functions.g:12<|tool_call_argument_"
+         "begin|> {}<|tool_call_end|><|tool_calls_section_end|>b",
+         "c[so] 0:fargs[{\"i\": 1}] end 1:gargs[{}] endc[b]"},
+        {"<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0{}",
+         "c[<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0{}]"},
+        {"<|tool_calls_section_begin|>x", "c[<|tool_calls_section_begin|>x]"},
+    };
+    check_rows("sections", rows, COUNT(rows));
+}
+
 /* Nothing is lost when memory runs out at any point. */
 static void memory_may_run_out(void **state)
 {
@@ -79,7 +120,8 @@ static void memory_may_run_out(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_rows),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_rows), cmocka_unit_test(dsml_rows),
+                                       cmocka_unit_test(sections_rows),
                                        cmocka_unit_test(memory_may_run_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
