@@ -30,6 +30,7 @@ typedef struct whim_chat_format {
     bool short_ids;       /* it takes ids of calls that are nine letters or digits only */
     bool reasons;         /* the template knows <think> */
     bool thinking_switch; /* it reads enable_thinking */
+    bool drops_text;      /* it prints no text beside calls, but a turn of that text before them */
     /* whose content it takes as a list of parts, printing their texts as it would print one text */
     bool system_parts, user_parts, assistant_parts, tool_parts;
 } whim_chat_format;

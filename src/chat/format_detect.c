@@ -106,6 +106,46 @@ static const char *tag_begin(const char *printed, const whim_rendered *out)
     return tag > out->text.text && strchr("<[", tag[-1]) != NULL ? tag - 1 : printed;
 }
 
+/* --- texts beside calls ----------------------------------------------------------------------- */
+
+#define SAID "TextBesideCalls."
+
+/* Whether turns are printed, with what was said beside or before a call of them. */
+static bool prints_said(const probe *p, json_t *messages)
+{
+    const whim_template_input input = {
+        .messages = messages,
+        .tools = p->tools,
+        .bos_token = token(p->tok, whim_tokenizer_bos),
+        .eos_token = token(p->tok, whim_tokenizer_eos),
+    };
+    whim_rendered out = {0};
+    bool good = messages != NULL &&
+                whim_template_render(p->tmpl, &input, &out, NULL) == WHIM_ERR_OK &&
+                strstr(whim_str_text(&out.text), SAID) != NULL &&
+                times_named(whim_str_text(&out.text)) > times_named(whim_str_text(&p->plain.text));
+    whim_rendered_deinit(&out);
+    json_decref(messages);
+    return good;
+}
+
+/* What comes later counts: some templates refuse two turns of the assistant in a row only once it
+ * has answered. */
+static bool drops_text(const probe *p)
+{
+    json_t *beside =
+        json_pack("[{s:s, s:s}, {s:s, s:s, s:[o]}]", "role", "user", "content", "Q", "role",
+                  "assistant", "content", SAID, "tool_calls", call_make("callnumb1"));
+    json_t *before = json_pack(
+        "[{s:s, s:s}, {s:s, s:s}, {s:s, s:s, s:[o]}, {s:s, s:s, s:s, s:s}, {s:s, s:s}, {s:s, s:s}]",
+        "role", "user", "content", "Q", "role", "assistant", "content", SAID, "role", "assistant",
+        "content", "", "tool_calls", call_make("callnumb1"), "role", "tool", "tool_call_id",
+        "callnumb1", "name", FUNCTION, "content", "R", "role", "assistant", "content", "A", "role",
+        "user", "content", "Q");
+    bool dropped = !prints_said(p, beside);
+    return prints_said(p, before) && dropped;
+}
+
 static bool has_calls(const char *printed, int32_t n)
 {
     return printed != NULL && times_named(printed) >= n;
@@ -124,6 +164,7 @@ static void detect_calls(const probe *p, whim_chat_format *format)
         words = words == NULL ? whim_tool_words_of(tag_begin(printed, &out), FUNCTION) : words;
     }
     format->native_tools = words != NULL;
+    format->drops_text = words != NULL && drops_text(p);
     format->tools = words != NULL ? words : format->tools;
     whim_rendered_deinit(&out);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls as a template takes them: with short ids, or one in a turn. */
+/* Calls as a template takes them: with short ids, one in a turn, or without a text beside them. */
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "chat/prompt_impl.h"
 
 #include <string.h>
@@ -138,11 +139,49 @@ static whim_err split_calls(whim_prompt_turns *turns, whim_diag *diag)
     return err;
 }
 
+/* --- texts beside calls ----------------------------------------------------------------------- */
+
+static bool has_text(const whim_turn *turn)
+{
+    const char *text = whim_str_text(&turn->content.text);
+    int64_t n = 0;
+    while (n < turn->content.text.len && whim_is_blank(text[n])) {
+        n++;
+    }
+    return n < turn->content.text.len;
+}
+
+/* A turn with a text and calls becomes two. */
+static whim_err part_texts(whim_prompt_turns *turns, whim_diag *diag)
+{
+    whim_prompt_turns out = {
+        .made = turns->made, .parts = turns->parts, .cap = turns->cap + count_calls(turns)};
+    out.v = whim_alloc_array(out.cap, sizeof *out.v);
+    if (out.v == NULL) {
+        return whim_prompt_no_memory(diag);
+    }
+    for (int64_t i = 0; i < turns->n; i++) {
+        whim_turn turn = turns->v[i];
+        if (turn.calls != NULL && has_text(&turn)) {
+            out.v[out.n] = turn;
+            out.v[out.n++].calls = NULL;
+            turn = (whim_turn){.role = turn.role, .calls = turn.calls, .raw_call = turn.raw_call};
+        }
+        out.v[out.n++] = turn;
+    }
+    whim_free(turns->v);
+    *turns = out;
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_prompt_turns_fit_calls(whim_prompt_turns *turns, const whim_chat_format *format,
                                      whim_diag *diag)
 {
     if (format->short_ids) {
         WHIM_TRY(shorten_ids(turns, diag));
+    }
+    if (format->drops_text) {
+        WHIM_TRY(part_texts(turns, diag));
     }
     return format->one_call && count_calls(turns) > 1 ? split_calls(turns, diag) : WHIM_ERR_OK;
 }

@@ -151,13 +151,14 @@ static int table(const char *folder)
         if (end != NULL && strcmp(end, ".jinja") == 0 &&
             whim_file_read_all(path, 4 << 20, &text, &len, NULL) == WHIM_ERR_OK) {
             const whim_chat_format f = detect(list[i]->d_name, text);
-            printf("%-60s %-16s %c%c%c%c%s%s%s\n", list[i]->d_name,
+            printf("%-60s %-16s %c%c%c%c%s%s%s%s\n", list[i]->d_name,
                    f.native_tools   ? f.tools->name
                    : f.prints_tools ? "unknown"
                                     : "prints no tools",
                    f.system_parts ? 's' : '-', f.user_parts ? 'u' : '-',
                    f.assistant_parts ? 'a' : '-', f.tool_parts ? 't' : '-',
                    f.native_tools && f.one_call ? " one-call" : "",
+                   f.drops_text ? " drops-text" : "",
                    f.native_tools && f.short_ids ? " short-ids" : "", f.reasons ? " thinks" : "");
         }
         whim_free(text);

@@ -530,6 +530,46 @@ static void refusals_are_softened(void **state)
     assert_non_null(strstr(diag.text, "more"));
 }
 
+/* A template that prints either the calls of a turn or its text gets both, in two turns, unless it
+ * refuses them when the conversation goes on. */
+static void texts_beside_calls_are_kept(void **state)
+{
+#define EITHER(refusal)                                                                           \
+    "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}" refusal  \
+    "{% if m.tool_calls %}{% for c in m.tool_calls %}<tool_call>{{ {'name': c.function.name, "    \
+    "'arguments': c.function.arguments} | tojson }}</tool_call>{% endfor %}{% else %}[{{ m.role " \
+    "}}|{{ m.content }}]{% endif %}{% endfor %}"
+#define BOTH_CALLS                                                        \
+    "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>"         \
+    "<tool_call>{\"name\": \"g\", \"arguments\": {\"a\": 1}}</tool_call>" \
+    "[tool|r2][tool|r1][user|v]"
+    static const char *const rows[][2] = {
+        {EITHER(""), "[user|u][assistant|so]" BOTH_CALLS},
+        {EITHER("{% if loop.index0 > 2 and m.role == 'assistant' and messages[1].role == "
+                "'assistant' and not messages[1].tool_calls and not m.tool_calls %}{{ "
+                "raise_exception('twice') }}{% endif %}"),
+         "[user|u]" BOTH_CALLS},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        expect(*state, &(wish){.tmpl = rows[i][0], .messages = CALL_TWICE, .thinking = -1},
+               rows[i][1]);
+    }
+    /* with one call in a turn, too */
+#define HEAD(who) "<|start_header_id|>" who "<|end_header_id|>\n\n"
+    static const char text[] = HEAD("system") "Today: D\n\n<|eot_id|>" /* clang-format off */
+        HEAD("user") "u<|eot_id|>"
+        HEAD("assistant") "so<|eot_id|>"
+        HEAD("assistant") "{\"name\": \"f\", \"parameters\": {}}<|eot_id|>"
+        HEAD("ipython") "\"r1\"<|eot_id|>"
+        HEAD("assistant") "{\"name\": \"g\", \"parameters\": {\"a\": 1}}<|eot_id|>"
+        HEAD("ipython") "\"r2\"<|eot_id|>"
+        HEAD("user") "v<|eot_id|>"
+        HEAD("assistant"); /* clang-format on */
+    const wish llama = {
+        .tmpl = "llama3", .messages = CALL_TWICE, .kwargs = "{\"date_string\": \"D\"}"};
+    expect(*state, &llama, text);
+}
+
 /* Where answers are messages with headers, the template has its own word for thoughts. */
 static void thoughts_go_before_calls(void **state)
 {
@@ -761,6 +801,7 @@ int main(void)
         cmocka_unit_test(may_reason_as_told),
         cmocka_unit_test(last_turns_are_continued),
         cmocka_unit_test(refusals_are_softened),
+        cmocka_unit_test(texts_beside_calls_are_kept),
         cmocka_unit_test(thoughts_go_before_calls),
         cmocka_unit_test(written_values_say_what_they_are),
         cmocka_unit_test(parts_go_where_they_are_taken),
