@@ -141,7 +141,8 @@ void whim_answer_begin(whim_answer *a)
 {
     a->run->last_ns = whim_clock_ns();
     if (a->task->stream) {
-        whim_exchange_stream_begin(a->ex, "text/event-stream; charset=utf-8");
+        const char *type = a->form->stream_type;
+        whim_exchange_stream_begin(a->ex, type ? type : "text/event-stream; charset=utf-8");
         if (a->form->begin != NULL) {
             a->form->begin(a);
         }

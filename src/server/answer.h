@@ -84,7 +84,8 @@ typedef struct whim_answer_form {
     /* The task cannot be prepared: whether that was told here. Optional. */
     bool (*refuse)(const whim_api *api, whim_exchange *ex, const whim_task *task,
                    const whim_fault *fault);
-    const char *id_prefix; /* "chatcmpl-" */
+    const char *id_prefix;   /* "chatcmpl-" */
+    const char *stream_type; /* NULL: server-sent events */
     whim_dialect dialect;
     int64_t state_bytes; /* of answer->state, zeroed */
     /* The stream's headers are out: the first events, before prefill. Optional. Only for

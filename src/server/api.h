@@ -104,6 +104,9 @@ whim_task *whim_task_open(const whim_api *api, whim_exchange *ex, whim_task_read
  * logit_bias, ignore_eos, repetition_detection, min_tokens, stop_token_ids, skip_special_tokens,
  * return_token_ids, return_timings, regex, choice, priority, chat_template_kwargs. */
 bool whim_task_read_common(const whim_api *api, const whim_fields *f, whim_task *task);
+/* Parts of it: `model`; sampling, penalties and seed. */
+bool whim_task_check_model(const whim_api *api, const whim_fields *f);
+bool whim_task_read_sampling(const whim_api *api, const whim_fields *f, whim_task *task);
 /* Refuse `key` where another field has said already what the answer must look like; else it is
  * that field, and the caller sets form_at where its name is not the key. */
 bool whim_task_one_form(const whim_fields *f, const char *key, whim_task *task);

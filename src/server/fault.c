@@ -101,6 +101,8 @@ void whim_fault_body(const whim_fault *f, whim_dialect dialect, const char *requ
     if (dialect == WHIM_DIALECT_ANTHROPIC) {
         whim_put_form(out, "{'type':'error','error':{'type':%q,'message':%t},'request_id':%q}",
                       row->anthropic_type, &message, request_id);
+    } else if (dialect == WHIM_DIALECT_OLLAMA) {
+        whim_put_form(out, "{'error':%t}", &message);
     } else {
         whim_put_form(
             out, "{'error':{'message':%t,'type':%q,'param':%q,'code':%q},'request_id':%q}",
@@ -113,6 +115,9 @@ whim_dialect whim_dialect_of(const char *path)
 {
     static const char messages[] = "/messages";
     size_t n = sizeof messages - 1;
+    if (strncmp(path, "/api/", 5) == 0) {
+        return WHIM_DIALECT_OLLAMA;
+    }
     while (strncmp(path, "/v1/", 4) == 0) { /* a base URL that has /v1 already gives it twice */
         path += 3;
     }

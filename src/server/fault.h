@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Refusals: one list of what can be wrong with a request (fault.def), and the body of each in the
- * two dialects.
+ * dialects.
  * Threads: plain data. */
 #ifndef WHIM_SERVER_FAULT_H
 #define WHIM_SERVER_FAULT_H
@@ -22,6 +22,7 @@ typedef enum whim_fault_kind {
 typedef enum whim_dialect {
     WHIM_DIALECT_OPENAI,
     WHIM_DIALECT_ANTHROPIC,
+    WHIM_DIALECT_OLLAMA,
 } whim_dialect;
 
 typedef struct whim_fault {

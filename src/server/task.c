@@ -269,7 +269,7 @@ static float clamp(float x, float least, float most)
     return x < least ? least : x > most ? most : x;
 }
 
-static bool read_sampling(const whim_api *api, const whim_fields *f, whim_task *task)
+bool whim_task_read_sampling(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     whimbrel_sampling *p = &task->sampling;
     int64_t top_k = p->top_k, seed = 0;
@@ -277,6 +277,7 @@ static bool read_sampling(const whim_api *api, const whim_fields *f, whim_task *
         !whim_field_real(f, "top_p", 0, 1, &p->top_p) ||
         !whim_field_int(f, "top_k", -1, INT32_MAX, &top_k) ||
         !whim_field_real(f, "min_p", 0, 1, &p->min_p) ||
+        !whim_field_real(f, "repeat_penalty", FLT_MIN, FLT_MAX, &p->repetition_penalty) ||
         !whim_field_real(f, "repetition_penalty", FLT_MIN, FLT_MAX, &p->repetition_penalty) ||
         !whim_field_real(f, "presence_penalty", -2, 2, &p->presence_penalty) ||
         !whim_field_real(f, "frequency_penalty", -2, 2, &p->frequency_penalty) ||
@@ -285,7 +286,7 @@ static bool read_sampling(const whim_api *api, const whim_fields *f, whim_task *
     }
     p->top_k = top_k < 0 ? 0 : (int32_t)top_k;
     if (api->is_penalty_ours && p->temperature == 0 &&
-        whim_field(f, "repetition_penalty") == NULL) {
+        whim_field(f, "repetition_penalty") == NULL && whim_field(f, "repeat_penalty") == NULL) {
         p->repetition_penalty = 1;
     }
     /* Beyond these the result is the same to the last bit that matters. */
@@ -297,7 +298,7 @@ static bool read_sampling(const whim_api *api, const whim_fields *f, whim_task *
     return true;
 }
 
-static bool read_model(const whim_api *api, const whim_fields *f)
+bool whim_task_check_model(const whim_api *api, const whim_fields *f)
 {
     const char *model = NULL;
     if (!whim_field_string(f, "model", &model)) {
@@ -316,9 +317,9 @@ bool whim_task_read_common(const whim_api *api, const whim_fields *f, whim_task 
     bool skip_special = true, detection = false;
     int64_t priority = 0;
     json_t *kwargs = NULL;
-    if (!read_model(api, f) || !whim_field_bool(f, "stream", &task->stream) ||
-        !read_sampling(api, f, task) || !read_bias(api, f, task) || !read_stop_ids(api, f, task) ||
-        !whim_field_bool(f, "ignore_eos", &task->ask.ignore_end) ||
+    if (!whim_task_check_model(api, f) || !whim_field_bool(f, "stream", &task->stream) ||
+        !whim_task_read_sampling(api, f, task) || !read_bias(api, f, task) ||
+        !read_stop_ids(api, f, task) || !whim_field_bool(f, "ignore_eos", &task->ask.ignore_end) ||
         !whim_field_bool(f, "repetition_detection", &detection) ||
         !whim_field_int(f, "min_tokens", 0, INT32_MAX, &task->ask.min_tokens) ||
         !whim_field_bool(f, "skip_special_tokens", &skip_special) ||

@@ -12,16 +12,19 @@ enum { MAX_NAMES = 8, MAX_NAME_BYTES = 64 };
  * before and behind it. */
 static const char known[] =
     " add_generation_prompt add_special_tokens audio background best_of cache_control "
-    "chat_template_kwargs choice context_management continue_final_message conversation "
-    "echo frequency_penalty function_call functions ignore_eos include input instructions "
+    "chat_template_kwargs choice context context_management continue_final_message conversation "
+    "echo format frequency_penalty function_call functions ignore_eos images include input "
+    "instructions "
+    "keep_alive "
     "logit_bias logprobs max_completion_tokens max_output_tokens max_tokens max_tool_calls "
-    "messages metadata min_p min_tokens modalities model n output_config output_format "
+    "messages metadata min_p min_tokens modalities model n options output_config output_format "
     "parallel_tool_calls parse_special prediction presence_penalty previous_response_id "
-    "priority prompt prompt_cache_key prompt_cache_retention reasoning reasoning_effort "
-    "regex repetition_detection repetition_penalty response_format return_timings "
+    "priority prompt prompt_cache_key prompt_cache_retention raw reasoning reasoning_effort "
+    "regex repeat_penalty repetition_detection repetition_penalty response_format return_timings "
     "return_token_ids return_token_strs safety_identifier seed service_tier "
     "skip_special_tokens stop stop_sequences stop_token_ids store stream stream_options "
-    "suffix system temperature text thinking tool_choice tools top_k top_logprobs top_p "
+    "suffix system temperature template text think thinking tool_choice tools top_k top_logprobs "
+    "top_p "
     "truncation user verbosity web_search_options ";
 
 /* Those of other servers that are served, refused, or of no effect. */

@@ -16,6 +16,9 @@ whim_task_reader whim_openai_read_chat;
 /* A whole request of /v1/completions, prompts as ids included. */
 whim_task_reader whim_openai_read_completion;
 
+/* prompt (a text, texts, ids, lists of ids), suffix, parse_special and add_special_tokens. */
+bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_task *task);
+
 /* Text to ids: BOS by the tokenizer's rule, never twice. `key` is for messages. */
 bool whim_openai_encode(const whim_api *api, const whim_fields *f, const char *key,
                         const json_t *text, bool parse_special, bool add_special, whim_ids *out);

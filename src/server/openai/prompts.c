@@ -183,8 +183,7 @@ static bool read_options(const whim_fields *f, prompt_opts *opts)
     return true;
 }
 
-/* prompt (a text, texts, ids, lists of ids), suffix, parse_special and add_special_tokens. */
-static bool read_prompts(const whim_api *api, const whim_fields *f, whim_task *task)
+bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     prompt_opts opts;
     const json_t *value = whim_field(f, "prompt");
@@ -265,5 +264,5 @@ bool whim_openai_read_completion(const whim_api *api, const whim_fields *f, whim
     bool echo = false;
     return whim_task_read_common(api, f, task) && whim_openai_read_shared(f, task) &&
            whim_field_bool(f, "echo", &echo) && read_limits(f, task, echo) &&
-           read_prompts(api, f, task) && check_echo(f, task);
+           whim_openai_read_prompts(api, f, task) && check_echo(f, task);
 }

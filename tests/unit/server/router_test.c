@@ -60,6 +60,12 @@ static void paths_find_their_routes(void **state)
     expect("GET", "/models/x", whim_route_models);
     expect("POST", "/v1/messages", whim_route_messages);
     expect("POST", "/v1/messages/count_tokens", whim_route_count_tokens);
+    expect("POST", "/api/chat", whim_route_ollama_chat);
+    expect("POST", "/api/generate", whim_route_ollama_generate);
+    expect("GET", "/api/tags", whim_route_ollama_tags);
+    expect("GET", "/api/ps", whim_route_ollama_ps);
+    expect("POST", "/api/show", whim_route_ollama_show);
+    expect("GET", "/api/version", whim_route_ollama_version);
     expect("POST", "/tokenize", whim_route_tokenize);
     expect("POST", "/detokenize", whim_route_detokenize);
     expect("POST", "/apply-template", whim_route_template);
@@ -84,7 +90,7 @@ static void unknown_paths_are_told_the_nearest(void **state)
     refuse("POST", "/messages", WHIM_FAULT_NO_ROUTE, "POST /v1/messages", "");
     refuse("GET", "/v1/model", WHIM_FAULT_NO_ROUTE, "GET /v1/models", "");
     refuse("POST", "/v1/embeddings", WHIM_FAULT_NO_ROUTE, "the nearest is", "");
-    refuse("GET", "/api/tags", WHIM_FAULT_NO_ROUTE, "the nearest is", "");
+    refuse("POST", "/api/pull", WHIM_FAULT_NO_ROUTE, "the nearest is", "");
     refuse("GET", "/v1/modelsx", WHIM_FAULT_NO_ROUTE, "GET /v1/models", "");
     char path[9000];
     memset(path, '/', sizeof path - 1);

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ollama's /api through its own Python client."""
+import json
+
+import ollama
+import pytest
+
+ASK = [{"role": "user", "content": "Name three birds that live by the sea."}]
+GREEDY = {"temperature": 0, "num_predict": 20}
+
+
+@pytest.fixture(scope="module")
+def oll(server):
+    return ollama.Client(host=server.url)
+
+
+def test_about_the_model(oll, server):
+    model, = oll.list().models
+    assert model.model == server.model and model.details.family == "llama" and model.details.parameter_size.endswith("M")
+    shown = oll.show("any")
+    assert "completion" in shown.capabilities and shown.details.quantization_level == "Q4_1"
+    assert shown.modelinfo["llama.context_length"] > 0
+    running, = oll.ps().models
+    assert running.model == server.model and running.context_length == shown.modelinfo["llama.context_length"]
+    version = server.http.get("/api/version").json()
+    assert version["whimbrel"] == server.http.get("/version").json()["version"]
+
+
+def test_chat_and_stream(oll, oai, server):
+    whole = oll.chat(model="any", messages=ASK, options=GREEDY)
+    assert whole.model == server.model and whole.done and whole.done_reason == "length" and whole.eval_count == 20
+    pieces = list(oll.chat(model="any", messages=ASK, options=GREEDY, stream=True))
+    assert "".join(p.message.content for p in pieces) == whole.message.content
+    assert [p.done for p in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert pieces[-1].prompt_eval_count == whole.prompt_eval_count and pieces[-1].total_duration > 0
+    chat = oai.chat.completions.create(model="any", messages=ASK, max_tokens=20, temperature=0)
+    assert chat.choices[0].message.content == whole.message.content
+    assert chat.usage.prompt_tokens == whole.prompt_eval_count
+
+
+def test_generate(oll, oai):
+    text = "One, two, three,"
+    raw = oll.generate(model="any", prompt=text, raw=True, options=GREEDY)
+    plain = oai.completions.create(model="any", prompt=text, max_tokens=20, temperature=0)
+    assert raw.response == plain.choices[0].text
+    asked = oll.generate(model="any", prompt=ASK[0]["content"], options=GREEDY)
+    assert asked.response == oll.chat(model="any", messages=ASK, options=GREEDY).message.content
+    pieces = list(oll.generate(model="any", prompt=ASK[0]["content"], options=GREEDY, stream=True))
+    assert "".join(p.response for p in pieces) == asked.response and pieces[-1].done_reason == "length"
+    stopped = oll.generate(model="any", prompt=text, raw=True, options={**GREEDY, "stop": ["five"]})
+    assert stopped.done_reason == "stop" and stopped.response == raw.response[:raw.response.index("five")]
+    assert oll.generate(model="any").done_reason == "load"
+
+
+def test_formats(oll):
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}},
+              "required": ["name", "age"], "additionalProperties": False}
+    answer = oll.chat(model="any", messages=ASK, format=schema, options={"num_predict": 100, "temperature": 0})
+    assert set(json.loads(answer.message.content)) == {"name", "age"}
+
+
+def test_tools_are_the_same_prompt(oll, oai):
+    tool = {"type": "function", "function": {"name": "add", "description": "Add", "parameters": {
+        "type": "object", "properties": {"a": {"type": "integer"}}}}}
+    turns = [*ASK, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "add", "arguments": {"a": 2}}}]},
+             {"role": "tool", "content": "5", "tool_name": "add"}]
+    ours = oll.chat(model="any", messages=turns, tools=[tool], options=GREEDY)
+    theirs = oai.chat.completions.create(model="any", max_tokens=20, temperature=0, tools=[tool], messages=[
+        *ASK, {"role": "assistant", "content": "", "tool_calls": [
+            {"id": "call_0", "type": "function", "function": {"name": "add", "arguments": '{"a": 2}'}}]},
+        {"role": "tool", "content": "5", "tool_call_id": "call_0"}])
+    assert ours.prompt_eval_count == theirs.usage.prompt_tokens
+    assert ours.message.content == theirs.choices[0].message.content
+
+
+@pytest.mark.parametrize("more, word", [({"options": {"mirostat": 2}}, "options.mirostat"),
+                                        ({"options": {"top_p": 3}}, "options.top_p"),
+                                        ({"options": {"num_predict": -9}}, "options.num_predict")])
+def test_refusals(oll, more, word):
+    with pytest.raises(ollama.ResponseError) as refused:
+        oll.chat(model="any", messages=ASK, **more)
+    assert refused.value.status_code == 400 and word in refused.value.error
