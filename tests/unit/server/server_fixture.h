@@ -67,7 +67,8 @@ void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type
 }
 void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)
 {
-    bool lines = strncmp(ex->request.path, "/api/", 5) == 0;
+    const char *path = ex->request.path;
+    bool lines = path != NULL && strncmp(path, "/api/", 5) == 0;
     assert_string_equal(content_type,
                         lines ? "application/x-ndjson" : "text/event-stream; charset=utf-8");
     assert_int_equal(ex->status, 0);
