@@ -34,6 +34,7 @@ whim_err whim_added_build(whim_added_set *set, whim_arena *arena, const whim_add
         int32_t node = 0;
         const uint8_t *content = (const uint8_t *)tokens[i].content;
         set->first[content[0]] = content[0] != 0;
+        set->has_plain |= tokens[i].plain;
         for (; *content != 0; content++) {
             int32_t child = find_child(set, node, *content);
             if (child < 0) {
@@ -51,20 +52,28 @@ whim_err whim_added_build(whim_added_set *set, whim_arena *arena, const whim_add
     return WHIM_ERR_OK;
 }
 
+bool whim_added_is_plain(const char *content, bool special)
+{
+    return !special && strpbrk(content, "<>[]{}|") == NULL && strstr(content, "｜") == NULL;
+}
+
 /* The longest token at `at`, or NULL; its end in *end. */
 static const whim_added_token *longest(const whim_added_iter *iter, int64_t at, int64_t *end)
 {
     const whim_added_set *set = iter->set;
     const whim_added_token *best = NULL;
+    bool trusted = !iter->none;
     int32_t node = 0;
-    while (at < iter->n && (iter->mask == NULL || iter->mask[at] != 0)) {
-        node = find_child(set, node, (uint8_t)iter->text[at]);
+    while (at < iter->n) {
+        trusted = trusted && (iter->mask == NULL || iter->mask[at] != 0);
+        node = trusted || set->has_plain ? find_child(set, node, (uint8_t)iter->text[at]) : -1;
         if (node < 0) {
             break;
         }
         at++;
-        if (set->nodes[node].token >= 0) {
-            best = &set->tokens[set->nodes[node].token];
+        int32_t token = set->nodes[node].token;
+        if (token >= 0 && (trusted || set->tokens[token].plain)) {
+            best = &set->tokens[token];
             *end = at;
         }
     }

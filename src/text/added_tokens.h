@@ -19,6 +19,7 @@ typedef struct whim_added_token {
     bool single_word; /* only between characters that are no word characters */
     bool lstrip;      /* swallows the white space before it */
     bool rstrip;      /* and after it */
+    bool plain;       /* ordinary text, which is looked for in bytes of any origin */
 } whim_added_token;
 
 typedef struct whim_added_node {
@@ -32,23 +33,29 @@ typedef struct whim_added_set {
     int32_t n_token;
     whim_added_node *nodes; /* a trie; node 0 is the root */
     bool first[256];        /* bytes that a token starts with */
+    bool has_plain;         /* one of them is */
 } whim_added_set;
 
 /* Build the trie of `n` tokens, which the caller keeps. The first of two equal contents wins. */
 WHIM_MUST_CHECK whim_err whim_added_build(whim_added_set *set, whim_arena *arena,
                                           const whim_added_token *tokens, int32_t n);
 
+/* Whether a token is ordinary text: neither special nor spelled as marks are. Letters and runs of
+ * spaces are; <think> is not, although many files do not call it special. */
+bool whim_added_is_plain(const char *content, bool special);
+
 typedef struct whim_added_match {
     const whim_added_token *token;
     int64_t begin, end; /* with the white space that the token swallows */
 } whim_added_match;
 
-/* A walk over the matches of a text of `n` bytes, in order. A match lies in bytes that are trusted:
- * mask NULL trusts all. */
+/* A walk over the matches of a text of `n` bytes, in order. A match lies in bytes that are trusted,
+ * or is plain: mask NULL trusts all, or none. */
 typedef struct whim_added_iter {
     const whim_added_set *set;
     const char *text;
     const char *mask;
+    bool none;
     int64_t n;
     int64_t at;   /* where to look on */
     int64_t done; /* the end of the last match */

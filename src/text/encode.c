@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoding: the text is cut at the added tokens found in trusted spans; each gap is normalised, cut
- * at the added tokens that show only then, pre-tokenised and merged. */
+/* Encoding: the text is cut at the added tokens found in trusted spans, or anywhere if they are
+ * ordinary text; each gap is normalised, cut at the added tokens that show only then, pre-tokenised
+ * and merged. */
 #include "text/tokenizer_impl.h"
 
 #include "base/alloc.h"
@@ -56,9 +57,10 @@ static whim_err encode_cut(encoder *e, const whim_added_set *set, const char *te
                            const char *mask, bool at_start, gap_fn *encode_gap)
 {
     int64_t done = 0;
-    whim_added_iter iter = {.set = set, .text = text, .mask = mask, .n = n};
+    const bool look = e->look || set->has_plain;
+    whim_added_iter iter = {.set = set, .text = text, .mask = mask, .none = !e->look, .n = n};
     whim_added_match match;
-    while (e->look && set->n_token > 0 && whim_added_next(&iter, &match)) {
+    while (look && set->n_token > 0 && whim_added_next(&iter, &match)) {
         WHIM_TRY(encode_gap(e, text + done, match.begin - done, mask != NULL ? mask + done : NULL,
                             at_start && done == 0));
         WHIM_TRY(whim_ids_append(e->out, match.token->id));

@@ -4,7 +4,8 @@
  *
  * Invariants:
  *  1. Encoding is linear in the text (times a logarithm): no input makes it quadratic.
- *  2. Special tokens are recognised only inside spans that the caller trusts.
+ *  2. Special tokens, and others that are spelled as marks, are recognised only inside spans that
+ *     the caller trusts; added tokens that are ordinary text are anywhere.
  *  3. Detokenising token by token gives the bytes of detokenising at once.
  * Threads: a tokenizer is read-only after opening and shared by any number of threads. */
 #ifndef WHIM_TEXT_TOKENIZER_H

@@ -295,7 +295,9 @@ static whim_err build_added(whim_tokenizer *tok)
         const whim_token *t = &tok->vocab.tokens[id];
         if ((t->flags & WHIM_TOKEN_ADDED) != 0 && t->n_text > 0 &&
             t->n_text <= WHIM_ADDED_MAX_BYTES) {
-            list[n++] = (whim_added_token){.content = t->text, .id = id};
+            bool special = (t->flags & WHIM_TOKEN_SPECIAL) != 0;
+            list[n++] = (whim_added_token){
+                .content = t->text, .id = id, .plain = whim_added_is_plain(t->text, special)};
         }
     }
     return whim_added_build(&tok->raw, &tok->arena, list, n);

@@ -30,6 +30,7 @@ static whim_err read_flags(const whim_json_scope *scope, whim_added_token *token
     bool special = false;
     WHIM_TRY(whim_json_get_bool(scope, "special", &special));
     *normalized = !special;
+    token->plain = whim_added_is_plain(token->content, special);
     WHIM_TRY(whim_json_get_bool(scope, "normalized", normalized));
     WHIM_TRY(whim_json_get_bool(scope, "single_word", &token->single_word));
     WHIM_TRY(whim_json_get_bool(scope, "lstrip", &token->lstrip));
@@ -52,9 +53,9 @@ whim_err whim_tokenizer_json_added(whim_tokenizer *tok, const whim_json *added, 
         bool normalized;
         whim_added_token token = {0};
         WHIM_TRY(whim_json_get_int(&scope, "id", 0, tok->vocab.count - 1, &id));
-        WHIM_TRY(read_flags(&scope, &token, &normalized));
         token.id = (int32_t)id;
         token.content = tok->vocab.tokens[id].text;
+        WHIM_TRY(read_flags(&scope, &token, &normalized));
         if (normalized) {
             WHIM_TRY(normalize_content(tok, &token.content, diag));
             late[n_late++] = token;

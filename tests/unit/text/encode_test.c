@@ -38,10 +38,21 @@ static void special_tokens_need_trust(void **state)
         const char *parts;
         int n_special;
     } cases[] = {
-        {"[<plain>]", 1},     {"(<plain>)", 0},        {"[<pl](ain>)", 0},
-        {"(<pl)[ain>]", 0},   {"[<pl][ain>]", 1},      {"[<plain>](<plain>)[<plain>]", 2},
-        {"[<](plain)[>]", 0}, {"[<soft>](<soft>)", 1}, {"(<so)[ft>]", 0},
-        {"[<pl]()[ain>]", 1}, {"[Soft]( )[Word]", 0},  {"()[<soft>]()", 1},
+        {"[<plain>]", 1},
+        {"(<plain>)", 0},
+        {"[<pl](ain>)", 0},
+        {"(<pl)[ain>]", 0},
+        {"[<pl][ain>]", 1},
+        {"[<plain>](<plain>)[<plain>]", 2},
+        {"[<](plain)[>]", 0},
+        {"[<soft>](<soft>)", 1},
+        {"(<so)[ft>]", 0},
+        {"[<pl]()[ain>]", 1},
+        {"()[<soft>]()", 1},
+        /* ordinary text is found anywhere, marks beside it are not */
+        {"[Soft]( )[Word]", 1},
+        {"(Soft Word<soft><plain>)", 1},
+        {"(Soft)[ Word<plain>]", 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         whim_ids ids = encode_parts(tok, cases[i].parts);
@@ -68,6 +79,31 @@ static void special_tokens_need_trust(void **state)
     whim_tokenizer_close(tok);
 }
 
+/* Without trust at all, ordinary text is still what it is. */
+static void plain_tokens_need_no_trust(void **state)
+{
+    (void)state;
+    whim_tokenizer *tok = open_file(tiny);
+    static const char text[] = "Soft Word";
+    const int32_t words = whim_tokenizer_find(tok, text);
+    whim_ids ids = encode(tok, text, 9, (whim_encode_opts){.parse_special = false});
+    expect_ids(&ids, &words, 1);
+    whim_ids_deinit(&ids);
+    ids = encode(tok, "<soft>", 6, (whim_encode_opts){.parse_special = false});
+    assert_true(ids.n > 1);
+    whim_ids_deinit(&ids);
+    whim_tokenizer_close(tok);
+    static const struct {
+        const char *content;
+        bool special, plain;
+    } rows[] = {{"ü", false, true},           {"   ", false, true},       {"\n\n", false, true},
+                {"ü", true, false},           {"<think>", false, false},  {"[INST]", false, false},
+                {"<｜User｜>", false, false}, {"｜User｜", false, false}, {"a|b", false, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(whim_added_is_plain(rows[i].content, rows[i].special), rows[i].plain);
+    }
+}
+
 /* Trust after normalising: the token shows only there, and a mark of the user's must not make
  * it. */
 static void trust_survives_normalising(void **state)
@@ -84,6 +120,10 @@ static void trust_survives_normalising(void **state)
         n += ids.ids[i] == soft;
     }
     assert_int_equal(n, 1);
+    whim_ids_deinit(&ids);
+    int32_t words = whim_tokenizer_find(tok, "Soft Word");
+    ids = encode_parts(tok, "(SOFT word)");
+    expect_ids(&ids, &words, 1);
     whim_ids_deinit(&ids);
     whim_tokenizer_close(tok);
 }
@@ -241,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(special_tokens_need_trust),
+        cmocka_unit_test(plain_tokens_need_no_trust),
         cmocka_unit_test(trust_survives_normalising),
         cmocka_unit_test(spans_do_not_split),
         cmocka_unit_test(bad_spans_and_texts_are_refused),
