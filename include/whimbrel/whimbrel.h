@@ -260,6 +260,8 @@ typedef struct whimbrel_request_options {
     int32_t priority; /* lower goes first among the requests of its client */
     /* A text that the answer will mostly be, for speed: the answer is the same without it. */
     const char *prediction;
+    /* One more thing that the answer can be held to: a grammar, GBNF, with a rule "root". */
+    const char *grammar;
 } whimbrel_request_options;
 
 /* Make a request: render, tokenise, compile what the answer is held to, and refuse what is wrong

@@ -14,7 +14,8 @@ whim_grammar_node whim_answer_text(whim_answer *a, const char *text)
 
 static bool has_format(const whim_answer_rule *rule)
 {
-    return rule->schema != NULL || rule->json_object || rule->regex != NULL || rule->n_word > 0;
+    return rule->schema != NULL || rule->json_object || rule->regex != NULL || rule->n_word > 0 ||
+           rule->grammar != NULL;
 }
 
 static bool has_tools(const whim_answer_rule *rule)
@@ -44,6 +45,9 @@ static whim_grammar_node format_part(whim_answer *a)
     }
     if (rule->regex != NULL) {
         return whim_grammar_regex(a->b, rule->regex, "regex");
+    }
+    if (rule->grammar != NULL) {
+        return whim_grammar_gbnf(a->b, rule->grammar, "grammar");
     }
     glist words = {0};
     for (int32_t i = 0; i < rule->n_word; i++) {

@@ -98,6 +98,7 @@ typedef struct whim_answer_rule {
     const json_t *schema;  /* of the whole answer, NULL: none */
     bool json_object;
     const char *regex;        /* NULL: none */
+    const char *grammar;      /* a text of GBNF; NULL: none */
     const char *const *words; /* choice: one of these */
     int32_t n_word;
     const bool *bytes; /* [256] those that the model's tokens hold; NULL: all */

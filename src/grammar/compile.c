@@ -26,7 +26,7 @@ static bool make_tables(whim_grammar_builder *b, whim_grammar *g)
     for (int64_t i = 0; i < n && ok; i++) {
         int32_t rule = queue[i];
         gdfa *table = &g->tables[rule];
-        ok = whim_dfa_of_node(b, b->rules[rule].node, table);
+        ok = whim_dfa_of_node(b, b->rules[rule].node, b->rules[rule].takes_empty, table);
         n_state += table->n_state;
         if (ok && n_state > b->limits.max_nodes) {
             whim_gb_fail(b, WHIM_ERR_INVALID,
@@ -169,6 +169,7 @@ static bool clean(whim_grammar_builder *b, whim_grammar *g)
             state->moves = state->moves || state->next[c] >= 0;
         }
         state->plain = !state->accepts && state->n_call == 0;
+        state->is_last = state->accepts && state->n_call == 0 && !state->moves;
     }
     g->start = g->start >= 0 && live[g->start] ? g->start : -1;
     whim_free(live);

@@ -163,8 +163,8 @@ static void make_moves(maker *m, int64_t s)
         int64_t n = begin[c + 1] - begin[c];
         int32_t to;
         if (c > 0 && n == begin[c] - begin[c - 1] &&
-            memcmp(m->targets + begin[c], m->targets + begin[c - 1],
-                   (size_t)n * sizeof *m->targets) == 0) {
+            (n == 0 || memcmp(m->targets + begin[c], m->targets + begin[c - 1],
+                              (size_t)n * sizeof *m->targets) == 0)) {
             to = m->dfa->next[s * m->dfa->n_class + c - 1];
         } else {
             set_begin(m);
@@ -207,13 +207,23 @@ static void make_calls(maker *m, int64_t s)
     }
 }
 
-static void make_all(maker *m, int32_t start)
+static void make_all(maker *m, int32_t start, bool not_empty)
 {
     gdfa *d = m->dfa;
     int64_t cap = 0;
     set_begin(m);
     reach(m, start);
+    bool has_start = false;
+    for (int64_t i = 0; i < m->n_cur; i++) {
+        has_start = has_start || m->cur[i] == start;
+    }
+    if (not_empty && !has_start) {
+        m->cur[m->n_cur++] = start; /* no edge leads to it: no other state has this set */
+    }
     state_of(m);
+    if (not_empty && !whim_gb_failed(m->b)) {
+        d->accepts[0] = 0;
+    }
     for (int64_t s = 0; s < d->n_state && !whim_gb_failed(m->b); s++) {
         if (s % 64 == 0 && whim_gb_late(m->b)) {
             return;
@@ -227,7 +237,7 @@ static void make_all(maker *m, int32_t start)
     }
 }
 
-bool whim_dfa_of_node(whim_grammar_builder *b, int32_t node, gdfa *out)
+bool whim_dfa_of_node(whim_grammar_builder *b, int32_t node, bool not_empty, gdfa *out)
 {
     gnfa nfa = {.b = b, .max_state = 8 * b->limits.max_nodes};
     maker m = {.b = b, .nfa = &nfa, .dfa = out};
@@ -241,7 +251,7 @@ bool whim_dfa_of_node(whim_grammar_builder *b, int32_t node, gdfa *out)
     }
     if (!whim_gb_failed(b)) {
         classes_of(&nfa, out);
-        make_all(&m, start);
+        make_all(&m, start, not_empty);
     }
     whim_free(m.cur);
     whim_free(m.todo);

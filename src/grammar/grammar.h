@@ -72,6 +72,11 @@ whim_grammar_node whim_grammar_json_object(whim_grammar_builder *b);
 whim_grammar_node whim_grammar_regex(whim_grammar_builder *b, const char *pattern,
                                      const char *path);
 
+/* A grammar as a text, GBNF or the EBNF that is nearly the same: what its rule "root" takes. What
+ * is wrong with it fails with line and column. Rules may call each other and themselves, but not
+ * before they took a character, other than as the first word of their own alternatives. */
+whim_grammar_node whim_grammar_gbnf(whim_grammar_builder *b, const char *text, const char *path);
+
 /* Compile from the root; INVALID (with the reason, for a 400) when a part failed or a limit was
  * met. */
 WHIM_MUST_CHECK whim_err whim_grammar_build(whim_grammar_builder *b, whim_grammar_node root,
@@ -101,11 +106,13 @@ void whim_grammar_state_destroy(whim_grammar_state *s);
 /* Bit i of mask ([n_vocab of the model / 32 + 1] words, ids beyond the tokenizer's are 0) says
  * whether token i may come next. Returns false when every token may (the mask is not written then).
  * At least one bit is set otherwise: where no token of the vocabulary fits, or memory ran out,
- * those of the end tokens are, and the state is stuck. */
+ * or the grammar can be read in too many ways, those of the end tokens are, and the state is
+ * stuck. */
 bool whim_grammar_mask(whim_grammar_state *s, uint32_t *mask, int64_t n_word);
 
 /* Whether the last mask found no token for an answer that may not end there: the vocabulary cannot
- * write it. Cannot happen where every byte that the grammar was built for is a token. */
+ * write it, or the walk was too much. Cannot happen where every byte that the grammar was built for
+ * is a token and its rules can be read in few ways. */
 bool whim_grammar_is_stuck(const whim_grammar_state *s);
 
 /* Take a token; false when it may not come (the state is unchanged). An end token leaves the state

@@ -4,8 +4,9 @@
  * The way of a grammar: nodes (a tree over bytes, with calls of rules) -> an automaton with free
  * moves for each rule (nfa) -> a table for each rule (dfa), where a call is a letter like a byte ->
  * one list of states for all rules, without dead ends (whim_grammar). Only rules that a schema
- * refers to are called; all else is written out in place.
- * Invariants: no rule takes the empty text; no rule calls itself before it took a byte. */
+ * refers to, and rules of a grammar that are not small, are called; all else is written out in
+ * place.
+ * Invariants: no rule's table takes the empty text; no rule calls itself before it took a byte. */
 #ifndef WHIM_GRAMMAR_IMPL_H
 #define WHIM_GRAMMAR_IMPL_H
 
@@ -48,6 +49,7 @@ typedef struct grule {
     int32_t node;       /* -1: not written yet */
     const void *schema; /* json_t of the document, NULL: none */
     int32_t depth;      /* of that schema inside others */
+    bool takes_empty;   /* where it is called nothing may stand, too; the rule itself takes more */
     char *path;         /* for messages */
 } grule;
 
@@ -273,8 +275,9 @@ typedef struct gdfa {
     int64_t n_call, cap_call;
 } gdfa;
 
-/* The table of a node; state 0 is the start. false: failed. */
-bool whim_dfa_of_node(whim_grammar_builder *b, int32_t node, gdfa *out);
+/* The table of a node, without the empty text where `not_empty`; state 0 is the start. false:
+ * failed. */
+bool whim_dfa_of_node(whim_grammar_builder *b, int32_t node, bool not_empty, gdfa *out);
 void whim_dfa_deinit(gdfa *dfa);
 
 /* Lists of numbers, each kept once and known by its place. */
@@ -300,6 +303,7 @@ typedef struct gstate {
     bool accepts; /* the rule may end here */
     bool moves;   /* a byte may follow inside the rule */
     bool plain;   /* neither accepts nor calls */
+    bool is_last; /* accepts, and nothing else: a call that leads here is the rule's last act */
 } gstate;
 
 struct gentry;

@@ -55,6 +55,11 @@ typedef struct gconfig {
     int32_t state, list;
 } gconfig;
 
+/* Callers of a place of a set. */
+typedef struct gtodo {
+    int32_t place, list;
+} gtodo;
+
 enum { FRAME_ROOT, FRAME_BASE }; /* the answer ends; whoever called is not known */
 
 typedef struct gframe {
@@ -82,8 +87,11 @@ typedef struct gwalk {
     int64_t cap_config;
     glevel *levels;                /* [max_bytes + 2] */
     int64_t base_frame, base_list; /* how many of them stay when level 0 is made anew */
-    int64_t step_frame, at;
-    bool failed; /* memory ran out: what is walked is dead */
+    int64_t step_frame;
+    gtodo *todo; /* of the set being made */
+    int64_t n_todo, cap_todo;
+    int64_t work; /* entries of lists that were joined since it was set to 0 */
+    bool failed;  /* memory ran out, or the work is too much: what is walked is dead */
 } gwalk;
 
 WHIM_MUST_CHECK whim_err whim_walk_init(gwalk *w, const whim_grammar *g, int64_t max_bytes);

@@ -175,6 +175,9 @@ int32_t whim_nfa_emit(gnfa *nfa, int32_t index, int32_t from)
     case GN_CALL:
         to = whim_nfa_state(nfa);
         whim_nfa_edge(nfa, from, GE_CALL, 0, 0, node.a, to);
+        if (nfa->b->rules[node.a].takes_empty) {
+            whim_nfa_free_move(nfa, from, to);
+        }
         return to;
     case GN_MULTIPLE:
         return emit_multiple(nfa, node.a, from);

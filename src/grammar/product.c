@@ -93,7 +93,8 @@ static void drop_dead(maker *m)
 static void make(whim_grammar_builder *b, const gnode *node, gproduct *out)
 {
     maker m = {.b = b, .out = out};
-    bool ok = whim_dfa_of_node(b, node->a, &m.one) && whim_dfa_of_node(b, node->b, &m.two);
+    bool ok =
+        whim_dfa_of_node(b, node->a, false, &m.one) && whim_dfa_of_node(b, node->b, false, &m.two);
     if (ok && m.one.n_call + m.two.n_call > 0) {
         whim_gb_fail(b, WHIM_ERR_INVALID, "the names of free keys are not simple enough");
     } else if (ok && m.one.n_state > 0 && (m.two.n_state > 0 || out->negate)) {

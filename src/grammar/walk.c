@@ -7,6 +7,10 @@
 
 #include <string.h>
 
+/* What joining lists may take for one token or one mask. Grammars that can be read in many ways
+ * have long lists; so many steps are some hundredths of a second. */
+enum { MAX_WORK = 8 << 20 };
+
 static bool grow(gwalk *w, void *array, int64_t need, int64_t *cap, int64_t size)
 {
     bool ok = whim_grow(array, need, cap, size);
@@ -27,14 +31,31 @@ static int32_t list_of(gwalk *w, int32_t frame)
     return list;
 }
 
+static bool list_has(const gwalk *w, int32_t list, int32_t frame)
+{
+    const int32_t *frames = w->lists + list + 1;
+    int32_t lo = 0, hi = w->lists[list];
+    while (lo < hi) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (frames[mid] < frame) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo < w->lists[list] && frames[lo] == frame;
+}
+
 /* The union; one of the two themselves where it holds the other. */
 static int32_t list_join(gwalk *w, int32_t one, int32_t two)
 {
-    if (one == two) {
+    if (one == two || (w->lists[two] == 1 && list_has(w, one, w->lists[two + 1]))) {
         return one;
     }
     int64_t need = (int64_t)w->lists[one] + w->lists[two] + 1;
-    if (!grow(w, &w->lists, w->n_list + need, &w->cap_list, sizeof *w->lists)) {
+    w->work += need;
+    w->failed = w->failed || w->work > MAX_WORK;
+    if (w->failed || !grow(w, &w->lists, w->n_list + need, &w->cap_list, sizeof *w->lists)) {
         return one;
     }
     const int32_t *a = w->lists + one, *b = w->lists + two;
@@ -78,8 +99,15 @@ static int32_t frame_of(gwalk *w, int32_t to, int32_t list)
 
 /* --- sets ------------------------------------------------------------------------------------- */
 
-/* Add a place to the set being made; one that is there already gets more callers and is looked at
- * again. */
+/* A place has got callers, which are to be looked at. */
+static void todo_add(gwalk *w, int32_t place, int32_t list)
+{
+    if (grow(w, &w->todo, w->n_todo + 1, &w->cap_todo, sizeof *w->todo)) {
+        w->todo[w->n_todo++] = (gtodo){place, list};
+    }
+}
+
+/* Add a place to the set being made; one that is there already gets more callers. */
 static void place_add(gwalk *w, glevel *set, int32_t state, int32_t list)
 {
     for (int32_t i = 0; i < set->n; i++) {
@@ -88,12 +116,13 @@ static void place_add(gwalk *w, glevel *set, int32_t state, int32_t list)
             int32_t joined = list_join(w, c->list, list);
             if (joined != c->list) {
                 c->list = joined;
-                w->at = i < w->at ? i : w->at;
+                todo_add(w, i, list);
             }
             return;
         }
     }
     if (grow(w, &w->configs, set->begin + set->n + 1, &w->cap_config, sizeof *w->configs)) {
+        todo_add(w, set->n, list);
         w->configs[set->begin + set->n++] = (gconfig){state, list};
     }
 }
@@ -113,18 +142,23 @@ static void list_return(gwalk *w, glevel *set, int32_t list)
 }
 
 /* What follows without a byte: calls, and the ends of rules. No rule takes the empty text, so that
- * a frame of this step is never returned to in it. */
+ * a frame of this step is never returned to in it. What the callers of a place lead to is the union
+ * of what each does, so that only new ones are looked at. */
 static void set_close(gwalk *w, glevel *set)
 {
     const whim_grammar *g = w->g;
-    for (w->at = 0; w->at < set->n && !w->failed;) {
-        gconfig c = w->configs[set->begin + w->at++];
+    for (int64_t at = 0; at < w->n_todo && !w->failed; at++) {
+        gconfig c = {w->configs[set->begin + w->todo[at].place].state, w->todo[at].list};
         const gstate *s = &g->states[c.state];
         if (s->accepts) {
             list_return(w, set, c.list);
         }
         for (int32_t k = 0; k < s->n_call; k++) {
             const gcall *call = &g->calls[s->first_call + k];
+            if (g->states[call->to].is_last) { /* else rules that end with themselves pile up */
+                place_add(w, set, call->rule, c.list);
+                continue;
+            }
             int32_t frame = frame_of(w, call->to, c.list);
             if (!w->failed) {
                 place_add(w, set, call->rule, w->frames[frame].self);
@@ -153,6 +187,7 @@ static glevel *set_begin(gwalk *w, int32_t level)
         w->n_list = before->n_list;
     }
     w->step_frame = w->n_frame;
+    w->n_todo = 0;
     return set;
 }
 
@@ -245,5 +280,6 @@ void whim_walk_deinit(gwalk *w)
     whim_free(w->frames);
     whim_free(w->lists);
     whim_free(w->configs);
+    whim_free(w->todo);
     whim_free(w->levels);
 }

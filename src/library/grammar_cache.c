@@ -92,6 +92,7 @@ static bool key_make(whim_str *key, const whim_answer_rule *rule)
     add_text(key, rule->tools != NULL ? f->tools->name : NULL);
     add_text(key, rule->tool_name);
     add_text(key, rule->regex);
+    add_text(key, rule->grammar);
     add_text(key, rule->schema_at);
     add_text(key, rule->tool_schema);
     for (size_t i = 0; rule->tool_at != NULL && i < json_array_size(rule->tools); i++) {

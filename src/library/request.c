@@ -209,14 +209,18 @@ static whim_err grammar_make(making *m)
         .schema_at = m->x.schema_at != NULL ? m->x.schema_at : "schema",
         .json_object = o->json_object,
         .regex = o->regex,
+        .grammar = o->grammar,
         .words = o->words,
         .n_word = o->n_word,
     };
     bool is_schema = rule.schema != NULL || o->json_object;
     WHIM_TRY(texts_check(m, "words", o->words, o->n_word));
-    if ((rule.schema != NULL) + o->json_object + (o->regex != NULL) + (o->n_word > 0) > 1) {
+    if ((rule.schema != NULL) + o->json_object + (o->regex != NULL) + (o->n_word > 0) +
+            (o->grammar != NULL) >
+        1) {
         return refuse(m, "regex",
-                      "an answer is held to one of schema_json, json_object, regex and words");
+                      "an answer is held to one of schema_json, json_object, regex, words and "
+                      "grammar");
     }
     if (!whim_answer_is_held(&rule)) {
         return WHIM_ERR_OK;
@@ -225,6 +229,7 @@ static whim_err grammar_make(making *m)
         return refuse(m, "regex", "without a tokenizer an answer cannot be held to a form");
     }
     name(m, o->regex != NULL         ? "regex"
+            : o->grammar != NULL     ? "grammar"
             : o->n_word > 0          ? "words"
             : is_schema || !r->tools ? "schema_json"
                                      : "tools_json");

@@ -14,6 +14,7 @@ typedef enum form_kind {
     FORM_OBJECT, /* true: any JSON object */
     FORM_REGEX,
     FORM_WORDS,
+    FORM_GRAMMAR,
 } form_kind;
 
 static const struct {
@@ -105,6 +106,15 @@ static bool read_schema(const whim_fields *f, const char *key, const char *name,
     return true;
 }
 
+static bool read_grammar(const whim_fields *f, const char *key, whim_task *task)
+{
+    if (!whim_field_string(f, key, &task->ask.grammar)) {
+        return false;
+    }
+    return json_string_length(whim_field(f, key)) <= MAX_SCHEMA_TEXT ||
+           whim_field_refuse(f, key, "is larger than %d bytes", MAX_SCHEMA_TEXT);
+}
+
 static bool read_form(const whim_fields *f, const char *key, form_kind kind, const char *name,
                       whim_task *task)
 {
@@ -123,6 +133,8 @@ static bool read_form(const whim_fields *f, const char *key, form_kind kind, con
         return whim_field_bool(f, key, &task->ask.json_object);
     case FORM_REGEX:
         return whim_field_string(f, key, &task->ask.regex);
+    case FORM_GRAMMAR:
+        return read_grammar(f, key, task);
     default:
         return whim_task_read_words(f, key, task);
     }

@@ -11,7 +11,8 @@ enum { MAX_SCHEMA_BYTES = 1 << 20 };
 /* What the client calls a field of the library's; NULL: none of its fields. */
 static const char *param_of(const whim_task *task, const char *field)
 {
-    bool is_form = strcmp(field, "words") == 0 || strcmp(field, "regex") == 0;
+    bool is_form =
+        strcmp(field, "words") == 0 || strcmp(field, "regex") == 0 || strcmp(field, "grammar") == 0;
     return is_form && task->form_at != NULL                                  ? task->form_at
            : strcmp(field, "schema_json") == 0                               ? task->format_at
            : strcmp(field, "tools_json") == 0                                ? "tools"

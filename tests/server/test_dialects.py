@@ -24,7 +24,14 @@ def test_schemas_hold(oai, fields):
     jsonschema.validate(json.loads(answer.message.content), SCHEMA)
 
 
+LIST = 'root ::= "[" list "]"\nlist ::= num | num "," list  # no blanks\nnum ::= [1-9] [0-9]{0,2}'
+
+
 @pytest.mark.parametrize("fields, pattern", [
+    ({"grammar": LIST}, r"\[([1-9]\d{0,2},)*([1-9]\d{0,2})?\]?"),
+    ({"ebnf": 'root ::= "yes" | "no"'}, "yes|no"),
+    ({"guided_grammar": 'root ::= root "x" | "y"'}, "yx*"),
+    ({"structured_outputs": {"grammar": 'root ::= "(" root ")" | "z"'}}, r"\(*z?\)*"),
     ({"guided_regex": "[xy]{3}"}, "[xy]{3}"),
     ({"structured_outputs": {"regex": "[xy]{3}"}}, "[xy]{3}"),
     ({"guided_choice": ["seven", "nine"]}, "seven|nine"),
@@ -39,6 +46,10 @@ def test_texts_hold(oai, fields, pattern):
 
 @pytest.mark.parametrize("fields, param", [
     ({"guided_regex": "("}, "guided_regex"),
+    ({"grammar": "root ::= [a-"}, "grammar"),
+    ({"guided_grammar": "start: /a/"}, "guided_grammar"),
+    ({"structured_outputs": {"grammar": "root ::= x"}}, "structured_outputs.grammar"),
+    ({"ebnf": 'root ::= "a"', "regex": "a"}, "ebnf"),
     ({"guided_json": {"not": {}}}, "guided_json"),
     ({"guided_regex": "a", "regex": "a"}, "guided_regex"),
     ({"dry_multiplier": 0.8}, "dry_multiplier"),

@@ -128,7 +128,8 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
         return WHIM_ERR_OK;
     }
     if (c->grammar != NULL && whim_grammar_is_stuck(c->grammar)) {
-        job->unfit = "the vocabulary of this model cannot write what the grammar asks for";
+        job->unfit = "the vocabulary of this model cannot write what the grammar asks for, or the "
+                     "grammar can be read in too many ways";
         return whim_fail(diag, WHIM_ERR_INVALID, "%s", job->unfit);
     }
     WHIM_TRY(whim_exec_sampled(whim_runner_exec(job->service->runner), out, sampled, diag));

@@ -65,6 +65,13 @@ static void other_forms_are_held(void **state)
     task = chat("\"structured_outputs\":{\"choice\":[\"yes\"],\"json_object\":false}");
     assert_int_equal(task->ask.n_word, 1);
     whim_task_destroy(task);
+    task = chat("\"grammar\":\"root ::= [ab]\"");
+    assert_string_equal(task->ask.grammar, "root ::= [ab]");
+    whim_task_destroy(task);
+    task = chat("\"structured_outputs\":{\"grammar\":\"x\"}");
+    assert_string_equal(task->ask.grammar, "x");
+    assert_string_equal(task->form_at, "structured_outputs.grammar");
+    whim_task_destroy(task);
     task = chat("\"structured_outputs\":{\"json_object\":true}");
     assert_true(task->ask.json_object);
     whim_task_destroy(task);
@@ -77,6 +84,7 @@ static void forms_of_the_wrong_kind_are_named(void **state)
     chat_refuses("\"guided_json\":\"[]\"", "guided_json", "not an array");
     chat_refuses("\"json_schema\":5", "json_schema", "must be a JSON Schema, an object");
     chat_refuses("\"guided_regex\":{}", "guided_regex", "must be a string");
+    chat_refuses("\"ebnf\":[]", "ebnf", "must be a string");
     chat_refuses("\"guided_choice\":[]", "guided_choice", "must not be empty");
     chat_refuses("\"structured_outputs\":[]", "structured_outputs", "must be an object");
     chat_refuses("\"structured_outputs\":{\"choice\":\"a\"}", "structured_outputs.choice",
