@@ -64,7 +64,7 @@ static whim_err render(maker *m, whim_rendered *out)
     whim_template_input input = {
         .tools = json_array_size(tools) == 0 ? NULL : tools,
         .kwargs = m->kwargs,
-        .add_generation_prompt = !m->continued,
+        .add_generation_prompt = !m->continued && !m->request->is_closed,
         .bos_token = whim_tokenizer_bos(m->model->tok),
         .eos_token = whim_tokenizer_eos(m->model->tok),
         .now = (int64_t)time(NULL),
@@ -256,8 +256,8 @@ static whim_err make(maker *m, whim_prompt *out, char *param)
     const bool native = model->format.native_tools;
     WHIM_TRY(whim_prompt_turns_read(&m->turns, m->request->messages, param, m->diag));
     const whim_turn *last = &m->turns.v[m->turns.n - 1];
-    m->continued =
-        last->role == WHIM_ROLE_ASSISTANT && last->calls == NULL && !m->request->new_turn;
+    m->continued = last->role == WHIM_ROLE_ASSISTANT && last->calls == NULL &&
+                   !m->request->new_turn && !m->request->is_closed;
     snprintf(param, WHIM_PARAM_BYTES, "messages");
     WHIM_TRY(whim_prompt_turns_write_calls(&m->turns, model->format.tools, !native, m->diag));
     if (native) {

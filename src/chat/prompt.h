@@ -30,6 +30,7 @@ typedef struct whim_prompt_request {
     int32_t thinking;
     const char *effort; /* reasoning_effort for the template, or NULL */
     bool new_turn;      /* add_generation_prompt:true even when the last turn is the assistant's */
+    bool is_closed; /* add_generation_prompt:false: neither is a turn continued nor one opened */
 } whim_prompt_request;
 
 typedef struct whim_prompt {

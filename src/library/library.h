@@ -67,7 +67,7 @@ WHIM_MUST_CHECK whim_err whim_library_vocab(whimbrel_model *model, const whim_gr
 /* What a server asks beyond whimbrel_request_options. {0}: as for any program; all is borrowed. */
 typedef struct whim_request_extra {
     json_t *messages, *tools, *args, *schema; /* in place of the options' texts */
-    bool new_turn;                            /* see whim_prompt_request */
+    bool new_turn, is_closed;                 /* see whim_prompt_request */
     /* see whim_answer_rule; NULL: as the options call them */
     const char *schema_at, *tool_schema;
     const int32_t *tool_at;

@@ -124,6 +124,7 @@ whim_err whim_request_render(const whimbrel_model *model, const whimbrel_request
         .thinking = (int32_t)o->thinking - 1,
         .effort = o->effort,
         .new_turn = x->new_turn,
+        .is_closed = x->is_closed,
     };
     return whim_prompt_make(&chat, &request, out, field, diag);
 }

@@ -65,10 +65,10 @@ typedef struct whim_task {
     /* all that the library calls the same; without a prompt, tools and schema */
     whimbrel_request_options ask;
     whimbrel_sampling sampling;
-    json_t *messages; /* OpenAI form; NULL: raw prompts */
-    json_t *tools;    /* OpenAI form; NULL: none */
-    json_t *kwargs;   /* chat_template_kwargs */
-    bool new_turn;
+    json_t *messages;         /* OpenAI form; NULL: raw prompts */
+    json_t *tools;            /* OpenAI form; NULL: none */
+    json_t *kwargs;           /* chat_template_kwargs */
+    bool new_turn, is_closed; /* see whim_prompt_request */
     whim_tool_choice choice;
     json_t *schema;      /* borrowed */
     json_t *schema_read; /* it, where it came as a text; owned */

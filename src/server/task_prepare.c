@@ -37,6 +37,7 @@ static whim_request_extra extra_of(const whim_task *task)
         .args = task->kwargs,
         .schema = task->schema,
         .new_turn = task->new_turn,
+        .is_closed = task->is_closed,
         .schema_at = task->schema_at,
         .tool_schema = task->tool_schema,
         .tool_at = task->tool_at,

@@ -14,31 +14,58 @@ static void reply_or_refuse(const whim_api *api, whim_exchange *ex, bool ok, con
     }
 }
 
+/* A conversation to look at: add_generation_prompt, which other routes ask for only to say that a
+ * turn is not to be continued, can leave the answer's turn away here. */
+static bool read_turns(const whim_api *api, const whim_fields *f, whim_task *task)
+{
+    bool add_prompt = true, go_on = false;
+    if (!whim_openai_read_chat(api, f, task) ||
+        !whim_field_bool(f, "add_generation_prompt", &add_prompt) ||
+        !whim_field_bool(f, "continue_final_message", &go_on)) {
+        return false;
+    }
+    task->is_closed = !add_prompt && !go_on;
+    return true;
+}
+
 static bool read_tokenize(const whim_api *api, const whim_fields *f, whim_task *task)
 {
-    bool has_prompt = whim_field(f, "prompt") != NULL, strs = false;
+    static const char *const keys[] = {"prompt", "content", "messages"};
+    bool strs = false;
+    int32_t n = 0;
     if (!whim_field_bool(f, "return_token_strs", &strs)) {
         return false;
     }
-    if (has_prompt == (whim_field(f, "messages") != NULL)) {
-        return whim_field_refuse(f, "prompt", "or \"messages\" must be given, and not both");
+    for (int i = 0; i < 3; i++) {
+        n += whim_field(f, keys[i]) != NULL;
     }
-    return has_prompt || whim_openai_read_chat(api, f, task);
+    if (n != 1) {
+        return whim_field_refuse(
+            f, "prompt", "or \"content\" or \"messages\" must be given, and only one of them");
+    }
+    return whim_field(f, "messages") == NULL || read_turns(api, f, task);
 }
 
-/* The ids of `prompt` or of `messages`. */
+/* As other servers have it, nothing is put before `content` unless add_special says so. */
+static bool encode_text(const whim_api *api, const whim_fields *f, whim_ids *out)
+{
+    const char *key = whim_field(f, "prompt") != NULL ? "prompt" : "content";
+    const json_t *text = whim_field(f, key);
+    bool parse_special = true, add_special = key[0] == 'p';
+    if (!json_is_string(text)) {
+        return whim_field_string(f, key, &(const char *){NULL});
+    }
+    return whim_field_bool(f, "parse_special", &parse_special) &&
+           whim_field_bool(f, "add_special", &add_special) &&
+           whim_field_bool(f, "add_special_tokens", &add_special) &&
+           whim_openai_encode(api, f, key, text, parse_special, add_special, out);
+}
+
+/* The ids of a text or of `messages`. */
 static bool make_ids(const whim_api *api, whim_task *task, whim_ids *out, whim_fault *fault)
 {
     if (task->messages == NULL) {
-        whim_fields f = {task->body, "", fault};
-        const json_t *prompt = whim_field(&f, "prompt");
-        bool parse_special = true, add_special = true;
-        if (!json_is_string(prompt)) {
-            return whim_field_string(&f, "prompt", &(const char *){NULL});
-        }
-        return whim_field_bool(&f, "parse_special", &parse_special) &&
-               whim_field_bool(&f, "add_special_tokens", &add_special) &&
-               whim_openai_encode(api, &f, "prompt", prompt, parse_special, add_special, out);
+        return encode_text(api, &(whim_fields){task->body, "", fault}, out);
     }
     whim_prompt rendered = {0};
     bool ok = whim_task_render(api, task, &rendered, fault);
@@ -67,7 +94,7 @@ void whim_route_tokenize(const whim_api *api, whim_exchange *ex)
                       ids.n, api->ctx);
         for (int64_t i = 0; strs && i < ids.n; i++) {
             whim_str_append(&body, i == 0 ? "" : ",");
-            whim_openai_put_token(api, ids.ids[i], &body);
+            whim_put_cstr(&body, whim_tokenizer_spelling(api->tok, ids.ids[i]));
         }
         whim_str_append(&body, strs ? "]}" : "}");
     }
@@ -138,7 +165,7 @@ void whim_route_template(const whim_api *api, whim_exchange *ex)
     whim_fault fault = {0};
     whim_str body = {0};
     whim_prompt prompt = {0};
-    whim_task *task = whim_task_open(api, ex, whim_openai_read_chat, &fault);
+    whim_task *task = whim_task_open(api, ex, read_turns, &fault);
     bool ok = task != NULL && whim_task_render(api, task, &prompt, &fault);
     if (ok) {
         whim_put_form(&body, "{'prompt':%t}", &prompt.rendered.text);

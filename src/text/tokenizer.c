@@ -210,6 +210,12 @@ const char *whim_tokenizer_bytes(const whim_tokenizer *tok, int32_t id, int64_t 
     return tok->vocab.tokens[id].bytes;
 }
 
+const char *whim_tokenizer_spelling(const whim_tokenizer *tok, int32_t id)
+{
+    bool is_known = id >= 0 && id < tok->vocab.count && tok->vocab.tokens[id].flags != 0;
+    return is_known ? tok->vocab.tokens[id].text : "";
+}
+
 bool whim_tokenizer_is_special(const whim_tokenizer *tok, int32_t id)
 {
     return id >= 0 && id < tok->vocab.count &&

@@ -62,6 +62,10 @@ int32_t whim_tokenizer_count(const whim_tokenizer *tok); /* ids go from 0 to cou
 /* The bytes that a token stands for (not always whole characters); n = 0 for unknown ids. */
 const char *whim_tokenizer_bytes(const whim_tokenizer *tok, int32_t id, int64_t *n);
 
+/* Its text as the vocabulary spells it, which is not always what it stands for; "" for unknown
+ * ids. */
+const char *whim_tokenizer_spelling(const whim_tokenizer *tok, int32_t id);
+
 /* Whether a token is special: hidden from plain output. */
 bool whim_tokenizer_is_special(const whim_tokenizer *tok, int32_t id);
 

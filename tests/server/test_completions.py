@@ -73,7 +73,15 @@ def test_special_tokens(server):
     chat = server.post("/tokenize", {"messages": [{"role": "user", "content": "<|im_end|>"}]}).json()
     assert chat["tokens"].count(marked[0]) == 3  # system, user, assistant: user text makes no special token
     strs = server.post("/tokenize", {"prompt": "Hello world", "return_token_strs": True}).json()["token_strs"]
-    assert len(strs) == 2
+    assert strs == ["Hello", "\u0120world"]
+    content = server.post("/tokenize", {"content": "Hello world"}).json()["tokens"]
+    assert content == server.post("/tokenize", {"prompt": "Hello world", "add_special_tokens": False}).json()["tokens"]
+    ask = {"messages": [{"role": "user", "content": "Hi"}]}
+    opened, closed = (server.post("/apply-template", {**ask, "add_generation_prompt": add}).json()["prompt"]
+                      for add in (True, False))
+    assert opened.startswith(closed) and opened[len(closed):].startswith("<|im_start|>assistant")
+    assert server.post("/tokenize", {**ask, "add_generation_prompt": False}).json()["tokens"] == server.post(
+        "/tokenize", {"prompt": closed, "add_special_tokens": False}).json()["tokens"]
 
 
 def test_logprobs(oai, loose):

@@ -11,11 +11,10 @@ enum { MAX_NAMES = 8, MAX_NAME_BYTES = 64 };
 /* What any of the dialects reads or knows to have no effect at the top of a body, each with a blank
  * before and behind it. */
 static const char known[] =
-    " add_generation_prompt add_special_tokens audio background best_of cache_control "
-    "chat_template_kwargs choice context context_management continue_final_message conversation "
-    "echo format frequency_penalty function_call functions ignore_eos images include input "
-    "instructions "
-    "keep_alive "
+    " add_generation_prompt add_special add_special_tokens audio background best_of cache_control "
+    "chat_template_kwargs choice content context context_management continue_final_message "
+    "conversation echo format frequency_penalty function_call functions ignore_eos images include "
+    "input instructions keep_alive "
     "logit_bias logprobs max_completion_tokens max_output_tokens max_tokens max_tool_calls "
     "messages metadata min_p min_tokens modalities model n options output_config output_format "
     "parallel_tool_calls parse_special prediction presence_penalty previous_response_id "

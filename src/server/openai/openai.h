@@ -49,7 +49,8 @@ void whim_openai_finish(whim_answer *a, const whim_str *head, const char *object
 void whim_openai_fail(whim_answer *a, const whim_fault *fault);
 void whim_openai_keep_alive(whim_answer *a);
 
-/* What a token shows as: its bytes, with U+FFFD for what is not a character; quoted. */
+/* A token's name in log-probabilities, quoted: its text, or bytes:\xNN.. where that is not whole
+ * characters, so that no two of them have the same. */
 void whim_openai_put_token(const whim_api *api, int32_t id, whim_str *out);
 
 #endif

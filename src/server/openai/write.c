@@ -2,6 +2,8 @@
 /* Pieces of OpenAI answers: heads, usage, log-probabilities, the ends of streams. */
 #include "server/openai/openai.h"
 
+#include "base/utf8.h"
+
 #include <string.h>
 
 void whim_openai_put_head(const whim_answer *a, const char *object, whim_str *out)
@@ -89,7 +91,15 @@ void whim_openai_put_token(const whim_api *api, int32_t id, whim_str *out)
 {
     int64_t n = 0;
     const char *bytes = whim_tokenizer_bytes(api->tok, id, &n);
-    whim_put_text(out, bytes, n);
+    if (whim_utf8_valid_prefix(bytes, n) == n) {
+        whim_put_text(out, bytes, n);
+        return;
+    }
+    whim_str_append(out, "\"bytes:");
+    for (int64_t i = 0; i < n; i++) {
+        whim_str_printf(out, "\\\\x%02x", (unsigned)(uint8_t)bytes[i]);
+    }
+    whim_str_append_char(out, '"');
 }
 
 /* `"token":..,"logprob":..,"bytes":[..]` */

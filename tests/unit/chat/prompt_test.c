@@ -69,7 +69,7 @@ typedef struct wish {
     const char *messages, *tools, *kwargs, *model_kwargs;
     int32_t thinking;
     const char *effort;
-    bool new_turn;
+    bool new_turn, is_closed;
 } wish;
 
 static json_t *parse(const char *text)
@@ -104,7 +104,8 @@ static whim_err make(const bench *b, const wish *w, whim_prompt *out, char *para
                                          .kwargs = kwargs,
                                          .thinking = w->thinking,
                                          .effort = w->effort,
-                                         .new_turn = w->new_turn};
+                                         .new_turn = w->new_turn,
+                                         .is_closed = w->is_closed};
     whim_err err = whim_prompt_make(&model, &request, out, param, diag);
     json_decref(messages);
     json_decref(tools);
@@ -431,6 +432,8 @@ static void last_turns_are_continued(void **state)
     static const wish rows[] = {
         {.tmpl = PLAIN, .messages = "[" USER ", " SAID("a ") "]"},
         {.tmpl = PLAIN, .messages = "[" USER ", " SAID("a ") "]", .new_turn = true},
+        {.tmpl = PLAIN, .messages = "[" USER "]", .is_closed = true},
+        {.tmpl = PLAIN, .messages = "[" USER ", " SAID("a ") "]", .is_closed = true},
         {.tmpl = "qwen3", .messages = "[" USER ", " SAID("I am") "]"},
         {.tmpl = "qwen35", .messages = "[" USER ", " SAID("I am\\n") "]"},
         {.tmpl = "minimax", .messages = "[" USER ", " SAID("x<think>") "]"},
@@ -442,6 +445,8 @@ static void last_turns_are_continued(void **state)
     static const char *const texts[] = {
         "[user|q][assistant|a ",
         "[user|q][assistant|a ]>False",
+        "[user|q]",
+        "[user|q][assistant|a ]",
         "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\nI am",
         "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\nI am\n",
         "]~!b[]~b]system\nYou are a helpful assistant.[e~[\n]~b]user\nq[e~[\n]~b]ai\nx<think>",
@@ -453,7 +458,7 @@ static void last_turns_are_continued(void **state)
     /* The tag at the end is the turn's own text: reasoning is not open. */
     whim_prompt out;
     char param[128];
-    assert_int_equal(make(*state, &rows[4], &out, param, NULL), WHIM_ERR_OK);
+    assert_int_equal(make(*state, &rows[6], &out, param, NULL), WHIM_ERR_OK);
     assert_false(out.open_think);
     whim_prompt_deinit(&out);
     const wish open = {.tmpl = "minimax", .messages = "[" USER "]"};

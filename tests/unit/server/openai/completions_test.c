@@ -155,6 +155,43 @@ static void a_token_is_told_beside_one_that_ends_alike(void **state)
     }
 }
 
+/* A token of one byte that is no character by itself, from an id on. */
+static int32_t part_from(int32_t id, unsigned *byte)
+{
+    int64_t n = 0;
+    for (*byte = 0; *byte < 0x80; id++) {
+        const char *bytes = whim_tokenizer_bytes(api.tok, id, &n);
+        *byte = n == 1 ? (uint8_t)bytes[0] : 0;
+    }
+    return id - 1;
+}
+
+static void parts_of_characters_are_told_apart(void **state)
+{
+    unsigned one = 0, two = 0;
+    int32_t first = part_from(0, &one), second = part_from(first + 1, &two);
+    const whim_job_logprob parts[] = {{first, -0.5f}, {second, -1}};
+    const whim_job_event events[] = {ADMITTED,
+                                     {.kind = WHIM_JOB_TOKEN,
+                                      .id = second,
+                                      .text = "",
+                                      .has_logprob = true,
+                                      .logprob = -1,
+                                      .top = parts,
+                                      .n_top = 2},
+                                     CHOICE_END(0, WHIM_END_LENGTH)};
+    char want[256];
+    (void)state;
+    snprintf(want, sizeof want,
+             "\"tokens\":[\"bytes:\\\\x%02x\"],\"token_logprobs\":[-1],\"top_logprobs\":[{"
+             "\"bytes:\\\\x%02x\":-0.5,\"bytes:\\\\x%02x\":-1}]",
+             two, one, two);
+    const char *got = complete("{\"prompt\":[263],\"logprobs\":2}", events, N_OF(events));
+    if (strstr(got, want) == NULL) {
+        fail_msg("%s is not in %s", want, got);
+    }
+}
+
 static void no_suffix_keeps_the_echo_as_it_was_sent(void **state)
 {
     static const char *const suffixes[] = {"", ",\"suffix\":null", ",\"suffix\":\"\""};
@@ -254,7 +291,19 @@ static void texts_of_other_routes(void **state)
                              "\"return_token_strs\":true}",
                              NULL, 0),
                         "{\"tokens\":[263,268],\"count\":2,\"max_model_len\":100,\"token_strs\":["
-                        "\"hello\",\" world\"]}");
+                        "\"hello\",\"\xC4\xA0world\"]}"); /* as the vocabulary spells it */
+    assert_string_equal(call(whim_route_tokenize, "/tokenize",
+                             "{\"content\":\"hello world\",\"prompt\":null}", NULL, 0),
+                        "{\"tokens\":[263,268],\"count\":2,\"max_model_len\":100}");
+    const char *prompt = "{\"prompt\":\"hello world\"}";
+    char with_first[256];
+    snprintf(with_first, sizeof with_first, "%s",
+             call(whim_route_tokenize, "/tokenize", prompt, NULL, 0));
+    assert_string_equal(call(whim_route_tokenize, "/tokenize",
+                             "{\"content\":\"hello world\",\"add_special\":true}", NULL, 0),
+                        with_first);
+    call(whim_route_tokenize, "/tokenize", "{\"content\":\"a\",\"prompt\":\"a\"}", NULL, 0);
+    assert_int_equal(exchange.status, 400);
     assert_string_equal(call(whim_route_tokenize, "/tokenize",
                              "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", NULL, 0),
                         "{\"tokens\":[0,1,2,3,4],\"count\":5,\"max_model_len\":100}");
@@ -264,6 +313,20 @@ static void texts_of_other_routes(void **state)
     assert_string_equal(call(whim_route_template, "/apply-template",
                              "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", NULL, 0),
                         "{\"prompt\":\"<|user|>hi\"}");
+    assert_false(last_request.is_closed);
+    whim_route_fn *const closing[] = {whim_route_template, whim_route_tokenize};
+    for (size_t i = 0; i < N_OF(closing); i++) {
+        call(closing[i], "/apply-template",
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],"
+             "\"add_generation_prompt\":false}",
+             NULL, 0);
+        assert_true(last_request.is_closed);
+        call(closing[i], "/apply-template",
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],"
+             "\"add_generation_prompt\":false,\"continue_final_message\":true}",
+             NULL, 0);
+        assert_false(last_request.is_closed);
+    }
     assert_non_null(
         strstr(call(whim_route_tokenizer, "/tokenizer_info", "", NULL, 0), "{\"bos_token\":"));
     call(whim_route_tokenize, "/tokenize", "{}", NULL, 0);
@@ -397,6 +460,7 @@ int main(void)
         cmocka_unit_test(a_stream_has_one_end_for_each_choice),
         cmocka_unit_test(echo_puts_the_prompt_first),
         cmocka_unit_test(a_token_is_told_beside_one_that_ends_alike),
+        cmocka_unit_test(parts_of_characters_are_told_apart),
         cmocka_unit_test(no_suffix_keeps_the_echo_as_it_was_sent),
         cmocka_unit_test(an_end_token_has_its_entry),
         cmocka_unit_test(echo_alone_generates_nothing),
