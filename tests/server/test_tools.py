@@ -178,12 +178,13 @@ def test_refused(oai, body, param):
     assert e.value.param.startswith(param), e.value.body
 
 
-@pytest.fixture(scope="module", params=["llama3", "mistral"])
+@pytest.fixture(scope="module", params=[("llama3", "llama3"), ("mistral", "calls-list")], ids=["llama3", "mistral"])
 def own_form(request):
     """A server whose template has another form of calls."""
-    template = ROOT / "tests" / "data" / "chat" / "templates" / f"{request.param}.jinja"
-    s = Server(f"tools-{request.param}", "--chat-template", str(template))
-    yield s, request.param
+    name, form = request.param
+    template = ROOT / "tests" / "data" / "chat" / "templates" / f"{name}.jinja"
+    s = Server(f"tools-{name}", "--chat-template", str(template))
+    yield s, form
     assert s.stop() == 0
 
 
