@@ -14,9 +14,13 @@
 /* Counts of one rank; of heads and widths those of the first layer that has them. */
 typedef struct share {
     int32_t n_head, n_kv, n_key, d_ff, n_expert;
-    int64_t weights, kv, total, token_comm, most_comm;
-    double prompt_comm; /* for each token of a prompt that they share; 0: they do not */
+    int64_t weights, kv, total, most_comm;
+    /* Messages for each token: of one at once, of some, of a prompt; in each group if there are
+     * several. */
+    int64_t token_comm, batch_comm, prompt_comm;
 } share;
+
+enum { BATCH = 8 };
 
 /* What all ranks take of a memory node; a rank's part is spread over the nodes of its CPUs. */
 typedef struct node_share {
@@ -62,28 +66,36 @@ static const whim_param *first_stack(const whim_engine *engine)
     return i < binder->n_param ? &binder->params[i] : NULL;
 }
 
-static share share_of(const whim_engine *engine)
+/* A token's part of a step of n_row in each group. */
+static bool comm_of(const whim_engine *engine, int64_t n_row, bool is_prompt, int64_t *out)
+{
+    int64_t bytes, n = n_row * whim_exec_groups(whim_engine_limits(engine));
+    bool ok = whim_engine_step_comm(engine, n_row, is_prompt, &bytes) == WHIM_ERR_OK;
+    *out = ok ? (bytes + n / 2) / n : 0;
+    return ok;
+}
+
+static bool share_of(const whim_engine *engine, share *out)
 {
     const whim_layer_table *table = whim_engine_layers(engine);
     const whim_memory_plan *plan = whim_engine_plan(engine);
     const whim_param *stack = first_stack(engine);
     int32_t expert_width = stack != NULL ? (int32_t)stack->n_here : 0;
-    share s = {.n_key = table->gdn.n_key,
-               .n_expert = stack != NULL ? (int32_t)whim_param_experts(stack) : 0,
-               .weights = whim_engine_binder(engine)->bytes,
-               .kv = whim_engine_runner_plan(engine)->kv_bytes,
-               .total = plan->total,
-               .token_comm = whim_engine_runner_plan(engine)->token_comm,
-               .most_comm = whim_engine_runner_plan(engine)->most_comm,
-               .prompt_comm = (double)whim_engine_runner_plan(engine)->cut_comm /
-                              (double)whim_engine_limits(engine)->max_rows};
+    *out = (share){.n_key = table->gdn.n_key,
+                   .n_expert = stack != NULL ? (int32_t)whim_param_experts(stack) : 0,
+                   .weights = whim_engine_binder(engine)->bytes,
+                   .kv = whim_engine_runner_plan(engine)->kv_bytes,
+                   .total = plan->total,
+                   .most_comm = whim_engine_runner_plan(engine)->most_comm};
     for (int32_t l = 0; l < table->n_layer; l++) {
         const whim_layer_row *row = &table->rows[l];
-        s.n_head = first(s.n_head, row->n_head);
-        s.n_kv = first(s.n_kv, row->n_kv);
-        s.d_ff = first(s.d_ff, row->mlp == WHIM_MLP_SWIGLU ? row->d_ff : expert_width);
+        out->n_head = first(out->n_head, row->n_head);
+        out->n_kv = first(out->n_kv, row->n_kv);
+        out->d_ff = first(out->d_ff, row->mlp == WHIM_MLP_SWIGLU ? row->d_ff : expert_width);
     }
-    return s;
+    return comm_of(engine, 1, false, &out->token_comm) &&
+           comm_of(engine, BATCH, false, &out->batch_comm) &&
+           comm_of(engine, whim_engine_limits(engine)->max_rows, true, &out->prompt_comm);
 }
 
 /* One rank is prepared after the other, with the sizes that the first has chosen; none loads. */
@@ -102,9 +114,12 @@ static bool share_make(const whim_engine_cfg *cfg, whim_comm_memory *memory, int
         return false;
     }
     *sizes = whim_engine_sizes_of(engine);
-    *out = share_of(engine);
+    bool ok = share_of(engine, out);
     whim_engine_close(engine);
-    return true;
+    if (!ok) {
+        complain(EXIT_FAILED, "a dry run of rank %d failed", rank);
+    }
+    return ok;
 }
 
 static void append_text(whim_str *out, const share *shares, int32_t n_rank)
@@ -127,14 +142,14 @@ static void append_text(whim_str *out, const share *shares, int32_t n_rank)
     }
     whim_format_bytes(text[0], sizeof text[0], sum);
     whim_format_bytes(text[1], sizeof text[1], shares[0].token_comm);
-    whim_str_printf(out, "all of them: %s; messages between them, for each token: %s", text[0],
+    whim_format_bytes(text[2], sizeof text[2], shares[0].batch_comm);
+    whim_str_printf(
+        out, "all of them: %s; messages between them, for each token: %s, of %d at once: ", text[0],
+        text[1], BATCH);
+    whim_format_bytes(text[0], sizeof text[0], shares[0].prompt_comm);
+    whim_format_bytes(text[1], sizeof text[1], shares[0].most_comm);
+    whim_str_printf(out, "%s, of a prompt: %s; the largest message: %s\n", text[2], text[0],
                     text[1]);
-    if (shares[0].prompt_comm > 0) {
-        whim_format_bytes(text[0], sizeof text[0], (int64_t)shares[0].prompt_comm);
-        whim_str_printf(out, ", of a prompt: %s", text[0]);
-    }
-    whim_format_bytes(text[0], sizeof text[0], shares[0].most_comm);
-    whim_str_printf(out, "; the largest message: %s\n", text[0]);
     node_share nodes[WHIM_OS_CPUS_MAX];
     int32_t n = nodes_sum(shares, n_rank, nodes);
     for (int32_t i = 0; i < n; i++) {
@@ -155,10 +170,11 @@ static void append_json(whim_str *out, const share *shares, int32_t n_rank)
                         "%s{\"rank\":%d,\"n_head\":%d,\"n_kv\":%d,\"n_key\":%d,\"d_ff\":%d,"
                         "\"n_expert\":%d,"
                         "\"weights\":%lld,\"kv\":%lld,\"total\":%lld,\"token_comm\":%lld,"
-                        "\"prompt_comm\":%.0f,\"most_comm\":%lld}",
+                        "\"batch_comm\":%lld,\"prompt_comm\":%lld,\"most_comm\":%lld}",
                         r == 0 ? "" : ",", r, s->n_head, s->n_kv, s->n_key, s->d_ff, s->n_expert,
                         (long long)s->weights, (long long)s->kv, (long long)s->total,
-                        (long long)s->token_comm, s->prompt_comm, (long long)s->most_comm);
+                        (long long)s->token_comm, (long long)s->batch_comm,
+                        (long long)s->prompt_comm, (long long)s->most_comm);
     }
     node_share nodes[WHIM_OS_CPUS_MAX];
     int32_t n = nodes_sum(shares, n_rank, nodes);

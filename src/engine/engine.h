@@ -172,6 +172,10 @@ whim_runner *whim_engine_runner(whim_engine *engine);
 int64_t whim_engine_weight_bytes(const whim_engine *engine, int64_t n_row);
 int64_t whim_engine_token_macs(const whim_engine *engine);
 
+/* Bytes of messages between ranks that a step takes (whim_exec_step_comm). */
+WHIM_MUST_CHECK whim_err whim_engine_step_comm(const whim_engine *engine, int64_t n_row,
+                                               bool is_prompt, int64_t *bytes);
+
 /* The numbers that the model was trained to. */
 int64_t whim_engine_parameters(const whim_engine *engine);
 

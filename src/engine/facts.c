@@ -147,6 +147,12 @@ int64_t whim_engine_token_macs(const whim_engine *e)
     return macs;
 }
 
+whim_err whim_engine_step_comm(const whim_engine *e, int64_t n_row, bool is_prompt, int64_t *bytes)
+{
+    return whim_exec_step_comm(&e->ckpt.config, e->def, e->model, e->device, &e->runner_cfg, n_row,
+                               is_prompt, bytes);
+}
+
 int64_t whim_engine_parameters(const whim_engine *e)
 {
     int64_t n = 0;

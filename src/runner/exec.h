@@ -94,8 +94,6 @@ typedef struct whim_exec_plan {
     int64_t output_bytes;    /* logits, best tokens, hidden states and choices on the device */
     int64_t embed_bytes;     /* embeddings that replace tokens */
     int64_t host_bytes;      /* the host's copies of all that travels */
-    int64_t token_comm;      /* of a step of one token: bytes of messages between ranks */
-    int64_t cut_comm;        /* the same of max_rows of one prompt, whose rows ranks share */
     int64_t most_comm;       /* the largest message between ranks of any step */
 } whim_exec_plan;
 
@@ -104,6 +102,14 @@ WHIM_MUST_CHECK whim_err whim_exec_measure(const whim_config *config, const whim
                                            whim_model *model, whim_device *device,
                                            const whim_exec_cfg *cfg, whim_exec_plan *plan,
                                            whim_diag *diag);
+
+/* Bytes of messages between ranks that a step takes, if experts are chosen evenly: of n_row
+ * sequences with a token each, of which the best is wanted, or of so many tokens of one prompt; the
+ * same in each group. */
+WHIM_MUST_CHECK whim_err whim_exec_step_comm(const whim_config *config, const whim_model_def *def,
+                                             whim_model *model, whim_device *device,
+                                             const whim_exec_cfg *cfg, int64_t n_row,
+                                             bool is_prompt, int64_t *bytes);
 
 /* The model and the device must outlive the exec. */
 WHIM_MUST_CHECK whim_err whim_exec_open(const whim_config *config, const whim_model_def *def,

@@ -5,12 +5,66 @@
 #include "parallel/cut.h"
 #include "parallel/groups.h"
 #include "runner/befores.h"
+#include "runner/graphs.h"
 #include "runner/kept.h"
 #include "runner/late.h"
 #include "runner/outputs.h"
 #include "runner/page_table.h"
 #include "runner/ranks.h"
 #include "runner/sampling.h"
+
+/* The largest pass of a model, on a stream where nothing runs. */
+typedef struct dry_run {
+    const whim_config *config;
+    const whim_model_def *def;
+    whim_model *model;
+    const whim_exec_cfg *cfg;
+    whim_recorder recorder;
+    whim_bump bump;
+    int64_t kv_offsets[WHIM_CONFIG_MAX_LAYER];
+    whim_batch batch;
+    whim_out out;
+} dry_run;
+
+static void dry_run_init(dry_run *d, const whim_config *config, const whim_model_def *def,
+                         whim_model *model, whim_device *device, const whim_exec_cfg *cfg)
+{
+    *d = (dry_run){.config = config, .def = def, .model = model, .cfg = cfg};
+    int64_t page_bytes =
+        whim_layer_table_place(def->layers(model), cfg->kv_type, cfg->page_len, d->kv_offsets);
+    whim_recorder_init(&d->recorder, device);
+    d->recorder.base.comm = cfg->comm;
+    d->bump = whim_bump_measure();
+    char *any = d->bump.base;
+    d->batch = (whim_batch){
+        .kv = {.pages = any,
+               .page_stride = page_bytes,
+               .type = cfg->kv_type,
+               .page_len = cfg->page_len},
+        .kv_offsets = d->kv_offsets,
+        .state = {.slots = any,
+                  .slot_stride = def->layers(model)->slot_bytes,
+                  .n_slot = cfg->n_state},
+        .n_meet = cfg->meets ? cfg->max_rows : 0,
+    };
+    whim_step_size size = {cfg->max_rows, cfg->max_seqs, cfg->max_outs};
+    whim_step_limits limits = whim_exec_limits(config, cfg);
+    whim_step_view((const int32_t *)(const void *)any, &limits, &size, &d->batch);
+    d->batch.before = cfg->befores ? d->batch.slots : NULL;
+    whim_late late = {.rows = (float *)any, .arrays = (int32_t *)any};
+    whim_late_view(&late, &(whim_late_step){-1, def->late_cols > 0 ? WHIM_LATE_ROWS : 0},
+                   &d->batch);
+    d->out = (whim_out){
+        .scratch = &d->bump,
+        .logits = (float *)any,
+        .top_values = (float *)any,
+        .top_ids = (int32_t *)any,
+        .n_capture = cfg->n_capture,
+    };
+    for (int32_t i = 0; i < cfg->n_capture; i++) {
+        d->out.captures[i] = (whim_capture){cfg->boundary[i], (float *)any, config->d_model};
+    }
+}
 
 /* The choice of tokens from all logits; words of lists are only read. */
 static whim_err record_sample(whim_stream *s, const whim_exec_cfg *cfg, const whim_out *out,
@@ -81,136 +135,119 @@ static whim_err record_advance(whim_stream *s, const whim_model_def *def, whim_m
 }
 
 /* Everything that a step may queue, passes with all logits and with the best of them. */
-static whim_err record_all(whim_stream *s, const whim_model_def *def, whim_model *model,
-                           const whim_exec_cfg *cfg, const whim_batch *batch, whim_out *out,
-                           int64_t n_vocab)
+static whim_err record_all(dry_run *d)
 {
-    WHIM_TRY(def->forward(model, s, batch, out));
+    const whim_model_def *def = d->def;
+    whim_stream *s = &d->recorder.base;
+    whim_out *out = &d->out;
+    WHIM_TRY(def->forward(d->model, s, &d->batch, out));
     out->scratch->used = 0;
     out->n_top = WHIM_TOPK_MAX;
-    WHIM_TRY(def->forward(model, s, batch, out));
-    WHIM_TRY(record_sample(s, cfg, out, n_vocab));
-    if (cfg->drafts) {
-        whim_batch block = *batch;
+    WHIM_TRY(def->forward(d->model, s, &d->batch, out));
+    WHIM_TRY(record_sample(s, d->cfg, out, d->config->n_vocab));
+    if (d->cfg->drafts) {
+        whim_batch block = d->batch;
         block.drafts = true;
         out->scratch->used = 0;
-        WHIM_TRY(def->forward(model, s, &block, out));
+        WHIM_TRY(def->forward(d->model, s, &block, out));
     }
-    WHIM_TRY(record_advance(s, def, model, cfg, batch, out));
-    return record_own(s, batch, cfg);
+    WHIM_TRY(record_advance(s, def, d->model, d->cfg, &d->batch, out));
+    return record_own(s, &d->batch, d->cfg);
 }
 
-/* The largest pass whose rows ranks share; what they tell each other in one that fills a step with
- * one prompt. */
-static whim_err cut_measure(whim_recorder *recorder, const whim_model_def *def, whim_model *model,
-                            const whim_exec_cfg *cfg, const whim_batch *largest,
-                            const whim_out *out, whim_exec_plan *plan)
+/* A pass of a batch, of which the best are wanted, whose rows ranks share; each has n_own. */
+static whim_err cut_run(dry_run *d, const whim_batch *whole, int64_t n_own)
 {
-    whim_cut_cfg cut_cfg = whim_exec_cut_cfg(cfg);
-    int64_t n = cut_cfg.n_rank;
-    const int64_t own_rows[] = {whim_cut_max_rows(&cut_cfg), (cfg->max_rows + n - 1) / n};
-    for (int32_t i = 0; i < 2; i++) {
-        whim_batch_cut cut;
-        whim_batch batch = *largest;
-        whim_out best = *out;
-        whim_cut_view(&cut_cfg, largest->tokens, own_rows[i], largest->n_seq, &cut);
-        batch.cut = &cut;
-        best.n_top = 1;
-        best.scratch->used = 0;
-        recorder->comm_bytes = 0;
-        WHIM_TRY(def->forward(model, &recorder->base, &batch, &best));
-        plan->cut_comm = recorder->comm_bytes;
-    }
-    return WHIM_ERR_OK;
+    whim_cut_cfg cfg = whim_exec_cut_cfg(d->cfg);
+    whim_batch_cut cut;
+    whim_batch batch = *whole;
+    whim_out best = d->out;
+    whim_cut_view(&cfg, d->batch.tokens, n_own, batch.n_seq, &cut);
+    batch.cut = &cut;
+    best.n_top = 1;
+    d->bump.used = 0;
+    return d->def->forward(d->model, &d->recorder.base, &batch, &best);
 }
 
 /* What groups tell each other of n_out outputs each. */
-static whim_err groups_measure(whim_recorder *recorder, const whim_config *config,
-                               const whim_exec_cfg *cfg, int64_t n_out, int64_t n_top, void *any)
+static whim_err groups_measure(dry_run *d, int64_t n_out, int64_t n_top)
 {
     int64_t cols[(WHIM_TOPK_MAX + 1) * WHIM_GROUPS_MAX];
+    float *any = d->out.logits;
     whim_outputs outputs = {
-        .config = config, .cfg = cfg, .logits = any, .top = any, .own = any, .cols = cols};
-    whim_outputs_cols(cols, whim_exec_groups(cfg), config->n_vocab);
-    return whim_outputs_gather(&outputs, &recorder->base, n_out, n_top);
+        .config = d->config, .cfg = d->cfg, .logits = any, .top = any, .own = any, .cols = cols};
+    whim_outputs_cols(cols, whim_exec_groups(d->cfg), d->config->n_vocab);
+    return whim_outputs_gather(&outputs, &d->recorder.base, n_out, n_top);
 }
 
-/* What ranks tell each other for one token, of which the best is wanted. */
-static whim_err token_measure(whim_recorder *recorder, const whim_config *config,
-                              const whim_model_def *def, whim_model *model,
-                              const whim_exec_cfg *cfg, const whim_batch *largest,
-                              const whim_out *out, whim_exec_plan *plan)
+/* Of a step's rows as they are padded. */
+static int64_t padded(const whim_exec_cfg *cfg, int64_t n, int64_t limit)
 {
-    whim_batch one = *largest;
-    whim_out best = *out;
-    one.n_row = one.n_seq = one.n_out = 1;
-    one.n_meet = cfg->meets;
+    return cfg->graphs ? whim_graphs_round(n, limit) : n;
+}
+
+static whim_err step_run(dry_run *d, int64_t n_row, bool is_prompt)
+{
+    whim_cut_cfg cut = whim_exec_cut_cfg(d->cfg);
+    whim_batch batch = d->batch;
+    whim_out best = d->out;
+    batch.n_row = padded(d->cfg, n_row, d->cfg->max_rows);
+    batch.n_seq = batch.n_out = is_prompt ? 1 : batch.n_row;
+    batch.n_meet = d->cfg->meets ? batch.n_row : 0;
     best.n_top = 1;
-    best.scratch->used = 0;
-    recorder->comm_bytes = 0;
-    WHIM_TRY(def->forward(model, &recorder->base, &one, &best));
-    WHIM_TRY(groups_measure(recorder, config, cfg, 1, 1, best.logits));
-    plan->token_comm = recorder->comm_bytes;
+    d->bump.used = 0;
+    if (is_prompt && cut.n_rank > 1 && n_row >= 2 * cut.n_rank) {
+        int64_t n_own = (n_row + cut.n_rank - 1) / cut.n_rank;
+        WHIM_TRY(cut_run(d, &batch, padded(d->cfg, n_own, whim_cut_max_rows(&cut))));
+    } else {
+        WHIM_TRY(d->def->forward(d->model, &d->recorder.base, &batch, &best));
+    }
+    return groups_measure(d, batch.n_out, 1);
+}
+
+whim_err whim_exec_step_comm(const whim_config *config, const whim_model_def *def,
+                             whim_model *model, whim_device *device, const whim_exec_cfg *cfg,
+                             int64_t n_row, bool is_prompt, int64_t *bytes)
+{
+    dry_run d;
+    dry_run_init(&d, config, def, model, device, cfg);
+    *bytes = 0;
+    if (cfg->comm != NULL) {
+        WHIM_TRY(step_run(&d, n_row, is_prompt));
+        *bytes = d.recorder.comm_bytes;
+    }
     return WHIM_ERR_OK;
 }
 
-/* The pass that needs the most, on a stream where nothing runs. */
+/* The passes that need the most. */
+static whim_err largest_run(dry_run *d)
+{
+    WHIM_TRY(record_all(d));
+    if (d->cfg->comm != NULL) {
+        WHIM_TRY(groups_measure(d, d->cfg->max_outs, 0));
+    }
+    whim_cut_cfg cut = whim_exec_cut_cfg(d->cfg);
+    return cut.n_rank > 1 ? cut_run(d, &d->batch, whim_cut_max_rows(&cut)) : WHIM_ERR_OK;
+}
+
 static whim_err activations_measure(const whim_config *config, const whim_model_def *def,
                                     whim_model *model, whim_device *device,
                                     const whim_exec_cfg *cfg, whim_exec_plan *plan, whim_diag *diag)
 {
-    int64_t kv_offsets[WHIM_CONFIG_MAX_LAYER];
-    whim_layer_table_place(def->layers(model), cfg->kv_type, cfg->page_len, kv_offsets);
-    whim_recorder recorder;
-    whim_recorder_init(&recorder, device);
-    recorder.base.comm = cfg->comm;
-    whim_bump bump = whim_bump_measure();
-    whim_batch batch = {
-        .kv = {.pages = bump.base,
-               .page_stride = plan->page_bytes,
-               .type = cfg->kv_type,
-               .page_len = cfg->page_len},
-        .kv_offsets = kv_offsets,
-        .state = {.slots = bump.base, .slot_stride = plan->slot_bytes, .n_slot = cfg->n_state},
-        .n_meet = cfg->meets ? cfg->max_rows : 0,
-    };
-    whim_step_size size = {cfg->max_rows, cfg->max_seqs, cfg->max_outs};
-    whim_step_limits limits = whim_exec_limits(config, cfg);
-    whim_step_view((const int32_t *)(const void *)bump.base, &limits, &size, &batch);
-    batch.before = cfg->befores ? batch.slots : NULL;
-    whim_late late = {.rows = (float *)bump.base, .arrays = (int32_t *)bump.base};
-    whim_late_view(&late, &(whim_late_step){-1, def->late_cols > 0 ? WHIM_LATE_ROWS : 0}, &batch);
-    whim_out out = {
-        .scratch = &bump,
-        .logits = (float *)bump.base,
-        .top_values = (float *)bump.base,
-        .top_ids = (int32_t *)bump.base,
-        .n_capture = cfg->n_capture,
-    };
-    for (int32_t i = 0; i < cfg->n_capture; i++) {
-        out.captures[i] = (whim_capture){cfg->boundary[i], (float *)bump.base, config->d_model};
-    }
-    whim_err err = record_all(&recorder.base, def, model, cfg, &batch, &out, config->n_vocab);
-    if (err == WHIM_ERR_OK && cfg->comm != NULL) {
-        err = groups_measure(&recorder, config, cfg, cfg->max_outs, 0, out.logits);
-    }
-    if (err == WHIM_ERR_OK && cfg->comm != NULL) {
-        err = token_measure(&recorder, config, def, model, cfg, &batch, &out, plan);
-    }
-    if (err == WHIM_ERR_OK && cfg->n_share > 1) {
-        err = cut_measure(&recorder, def, model, cfg, &batch, &out, plan);
-    }
-    if (recorder.refused[0] != '\0') {
+    dry_run d;
+    dry_run_init(&d, config, def, model, device, cfg);
+    whim_err err = largest_run(&d);
+    if (d.recorder.refused[0] != '\0') {
         return whim_fail(diag, err, "%s models need an op that this device lacks: %s",
-                         def->arch.name, recorder.refused);
+                         def->arch.name, d.recorder.refused);
     }
     if (err != WHIM_ERR_OK) {
         return whim_fail(diag, err, "a dry run of the %s model failed: %s", def->arch.name,
                          whim_err_text(err));
     }
-    plan->activation_bytes = bump.peak;
-    plan->workspace_bytes = recorder.base.workspace.peak;
-    plan->most_comm = recorder.comm_most;
+    plan->activation_bytes = d.bump.peak;
+    plan->workspace_bytes = d.recorder.base.workspace.peak;
+    plan->most_comm = d.recorder.comm_most;
     return WHIM_ERR_OK;
 }
 

@@ -39,7 +39,7 @@ expect "--cp and --tp" 1 err "--cp: 4 ranks would share prompts in groups of 2"
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --cp 4 --max-step-tokens 7
 expect "--cp with small steps" 1 err "steps of 8 tokens or more, and none has more than 7" err "--max-step-tokens"
 run_it inspect shape:qwen3-8b --cp 2
-expect "inspect --cp" 0 out "serve over 2 ranks" out "for each token: 0 B, of a prompt: 304.00 KiB; the largest message: "
+expect "inspect --cp" 0 out "serve over 2 ranks" out "for each token: 0 B, of 8 at once: 0 B, of a prompt: 304.00 KiB; the largest message: "
 
 # Ranks with requests of their own: what is refused before anything loads.
 serve_it() { run_it serve "$data/qwen3moe-f32" --port 0 --threads 1 --oversubscribe "$@"; }
@@ -58,7 +58,7 @@ expect "--dp and --kv-dir" 1 err "--dp has pages of its own" err "leave out --kv
 serve_it --tp 4 --dp 3 --kv-dir "$TEST_TMP/pages"
 expect "--dp is named where it is wrong itself" 1 err "--dp: 4 ranks cannot be 3 groups with requests of their own"
 run_it inspect shape:qwen3-8b --dp 2
-expect "inspect --dp" 0 out "serve over 2 ranks" out "for each token: 16 B; the largest message: "
+expect "inspect --dp" 0 out "serve over 2 ranks" out "for each token: 8 B, of 8 at once: 8 B, of a prompt: 0 B; the largest message: "
 
 # Ranks that have whole experts, and share prompts as well.
 for name in qwen3moe-f32 minimax-f32 qwen35-moe; do
@@ -86,7 +86,13 @@ expect_python "inspect --dp --ep" "
 ranks = json.loads(text)['ranks']
 # A token of each: rows of 2,048 and 8 choices in 48 layers, half of the 16 results, and the best tokens.
 assert [r['n_expert'] for r in ranks] == [64, 64], ranks
-assert all(r['token_comm'] == 48 * 4 * (2 * (2048 + 8) + 8 * 2048) + 16 for r in ranks), ranks[0]"
+assert all(r['token_comm'] == r['batch_comm'] == 48 * 4 * (2048 + 8 + 4 * 2048) + 8 for r in ranks), ranks[0]"
+run_it inspect shape:qwen3-30b-a3b --ep 2 --json
+expect_python "inspect --ep: a few tokens, and many" "
+ranks = json.loads(text)['ranks']
+# The 8 results go to everybody; of more tokens than 4 half of them do, and the sums.
+assert all(r['token_comm'] == 48 * 4 * 8 * 2048 for r in ranks), ranks[0]
+assert all(r['batch_comm'] == r['prompt_comm'] == 48 * 4 * 5 * 2048 for r in ranks), ranks[0]"
 
 for n in 0 -1 1025 x; do
     run_it run "$data/llama-f32" --ids "$ids" --tp $n
