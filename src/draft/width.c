@@ -215,40 +215,88 @@ static int64_t next_row(const whim_width_ask *asks, int64_t n_ask, const int64_t
     return best;
 }
 
-/* Give rows one by one, at most `n`; returns how many, and at `best` the number with which tokens
- * come fastest. */
-static int64_t rows_give(const whim_step_costs *costs, const whim_width_ask *asks, int64_t n_ask,
-                         int64_t n_row, double draft_ns, int64_t n, int64_t *widths, int64_t *best)
+/* What is chosen from. */
+typedef struct choice {
+    const whim_step_costs *costs;
+    const whim_width_group *groups;
+    int32_t n_group;
+    const whim_width_ask *asks;
+    int64_t n_ask, n_row, most_rows; /* of all groups, and of the largest */
+    double draft_ns;
+} choice;
+
+/* What rows promise that were given so far, and what it takes to find them. */
+typedef struct given {
+    int64_t n;
+    double tokens, finding_ns;
+} given;
+
+/* Fill up a group that has n_row rows without them: to `level` rows. */
+static void group_fill(const choice *c, const whim_width_group *group, const whim_width_ask *asks,
+                       int64_t level, int64_t *widths, given *g)
 {
-    double tokens = (double)n_row, least = whim_step_costs_of(costs, n_row) / tokens, promise;
-    double finding_ns = 0;
-    least /= MARGIN;
-    memset(widths, 0, (size_t)n_ask * sizeof *widths);
-    *best = 0;
-    for (int64_t given = 1; given <= n; given++) {
-        int64_t at = next_row(asks, n_ask, widths, &promise);
-        if (at < 0) {
-            return given - 1;
-        }
-        finding_ns += asks[at].each_ns + (widths[at] == 0 ? asks[at].once_ns : 0);
-        widths[at]++;
-        tokens += promise;
-        double cost =
-            whim_step_costs_of(costs, n_row + given) + draft_ns * (double)given + finding_ns;
-        if (cost / tokens < least) {
-            least = cost / tokens;
-            *best = given;
+    int64_t rows = group->n_row, at = 0;
+    for (int64_t i = 0; i < group->n_ask; i++) {
+        rows += widths[i];
+    }
+    for (; rows < level && at >= 0; rows++) {
+        double promise;
+        at = next_row(asks, group->n_ask, widths, &promise);
+        if (at >= 0) {
+            g->n++;
+            g->tokens += promise;
+            g->finding_ns +=
+                c->draft_ns + asks[at].each_ns + (widths[at] == 0 ? asks[at].once_ns : 0);
+            widths[at]++;
         }
     }
-    return n;
+}
+
+/* Give rows level by level, at most `n`: in the first each group gets as many as the largest has,
+ * in each other one more. Returns at which level tokens come fastest; 0: without any. */
+static int64_t rows_give(const choice *c, int64_t n, int64_t *widths)
+{
+    given g = {.tokens = (double)c->n_row};
+    double least = whim_step_costs_of(c->costs, c->most_rows) / g.tokens / MARGIN;
+    int64_t best = 0;
+    memset(widths, 0, (size_t)c->n_ask * sizeof *widths);
+    for (int64_t i = 1; i <= n; i++) {
+        int64_t level = c->most_rows + i - 1, before = g.n, first = 0;
+        for (int32_t k = 0; k < c->n_group; k++) {
+            group_fill(c, &c->groups[k], c->asks + first, level, widths + first, &g);
+            first += c->groups[k].n_ask;
+        }
+        if (g.n == before && i > 1) {
+            return best;
+        }
+        double cost = whim_step_costs_of(c->costs, level) + g.finding_ns;
+        if (g.n > before && cost / g.tokens < least) {
+            least = cost / g.tokens;
+            best = i;
+        }
+    }
+    return best;
+}
+
+void whim_width_choose_groups(const whim_step_costs *costs, const whim_width_group *groups,
+                              int32_t n_group, const whim_width_ask *asks, double draft_ns,
+                              int64_t *widths)
+{
+    choice c = {
+        .costs = costs, .groups = groups, .n_group = n_group, .asks = asks, .draft_ns = draft_ns};
+    for (int32_t i = 0; i < n_group; i++) {
+        c.n_ask += groups[i].n_ask;
+        c.n_row += groups[i].n_row;
+        c.most_rows = groups[i].n_row > c.most_rows ? groups[i].n_row : c.most_rows;
+    }
+    bool knows = c.n_ask > 0 && whim_step_costs_of(costs, c.most_rows) > 0;
+    int64_t n_level = WHIM_WIDTH_COSTS - c.most_rows + 1;
+    int64_t best = knows ? rows_give(&c, n_level, widths) : 0;
+    (void)rows_give(&c, best, widths);
 }
 
 void whim_width_choose(const whim_step_costs *costs, const whim_width_ask *asks, int64_t n_ask,
                        int64_t n_row, double draft_ns, int64_t *widths)
 {
-    int64_t best = 0, ignored, room = WHIM_WIDTH_COSTS - n_row;
-    if (n_ask > 0 && whim_step_costs_of(costs, n_row) > 0) {
-        rows_give(costs, asks, n_ask, n_row, draft_ns, room, widths, &best);
-    }
-    rows_give(costs, asks, n_ask, n_row, draft_ns, best, widths, &ignored);
+    whim_width_choose_groups(costs, &(whim_width_group){n_ask, n_row}, 1, asks, draft_ns, widths);
 }

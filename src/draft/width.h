@@ -64,4 +64,14 @@ typedef struct whim_width_ask {
 void whim_width_choose(const whim_step_costs *costs, const whim_width_ask *asks, int64_t n_ask,
                        int64_t n_row, double draft_ns, int64_t *widths);
 
+/* The same of several groups that take a step together, each its own rows: it costs what the
+ * largest group's rows do, and those of the others up to there nothing. Asks are group after
+ * group. */
+typedef struct whim_width_group {
+    int64_t n_ask, n_row;
+} whim_width_group;
+void whim_width_choose_groups(const whim_step_costs *costs, const whim_width_group *groups,
+                              int32_t n_group, const whim_width_ask *asks, double draft_ns,
+                              int64_t *widths);
+
 #endif

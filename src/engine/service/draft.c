@@ -4,6 +4,7 @@
 #include "engine/service/draft.h"
 
 #include "base/clock.h"
+#include "parallel/groups.h"
 
 /* Finding a proposal takes less than a microsecond. */
 #define LOOKUP_NS 500.0
@@ -267,14 +268,16 @@ static int64_t asks_make(whim_service *s, const whim_group *group)
 static int64_t widths_choose(whim_service *s)
 {
     whim_drafts *d = &s->drafts;
-    int64_t n_row = 0, sum = 0;
+    whim_width_group groups[WHIM_GROUPS_MAX];
+    int64_t sum = 0;
     d->n = 0;
     for (int32_t i = 0; i < s->n_group; i++) {
-        n_row += asks_make(s, &s->groups[i]);
+        int64_t before = d->n, n_row = asks_make(s, &s->groups[i]);
+        groups[i] = (whim_width_group){d->n - before, n_row};
     }
     each_share(s);
     if (d->n > 0 && !s->cfg.propose_all) {
-        whim_width_choose(&s->costs, d->asks, d->n, n_row, LOOKUP_NS, d->widths);
+        whim_width_choose_groups(&s->costs, groups, s->n_group, d->asks, LOOKUP_NS, d->widths);
     }
     for (int64_t i = 0; i < d->n; i++) {
         sum += d->widths[i];

@@ -30,7 +30,8 @@ static void pace(whim_service *s, int64_t n_row, int64_t took_ns)
 }
 
 /* What steps cost in which every row is a token that may come next: all the time since the one
- * before, as a step that waits for proposals is planned while nothing else runs. */
+ * before, as a step that waits for proposals is planned while nothing else runs. Groups take a step
+ * side by side, so the largest one's rows count. */
 static void costs_learn(whim_service *s, const whim_groups_sum *sum, int64_t last_end_ns)
 {
     int64_t since = last_end_ns > s->woken_ns ? last_end_ns : s->woken_ns;
@@ -39,8 +40,9 @@ static void costs_learn(whim_service *s, const whim_groups_sum *sum, int64_t las
     if (!sum->all_choose) {
         return;
     }
-    whim_step_costs_learn(&s->costs, sum->n_row,
-                          s->cfg.step_ns != NULL ? s->cfg.step_ns(sum->n_row) : took_ns);
+    int64_t n_row = sum->most_rows;
+    whim_step_costs_learn(&s->costs, n_row,
+                          s->cfg.step_ns != NULL ? s->cfg.step_ns(n_row) : took_ns);
     if (drafted_ns == 0) {
         whim_service_not_drafted(s);
     }

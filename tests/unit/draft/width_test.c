@@ -87,6 +87,65 @@ static void finding_has_its_price(void **state)
     assert_int_equal(before, 0);
 }
 
+/* What a step of two groups, of which the second has two rows without proposals, costs a token. */
+static double groups_cost(const whim_step_costs *costs, const whim_width_ask *asks, int64_t a,
+                          int64_t b)
+{
+    int64_t rows = 1 + a > 2 + b ? 1 + a : 2 + b;
+    return whim_step_costs_of(costs, rows) / (tokens_of(&asks[0], a) + tokens_of(&asks[1], b) + 1);
+}
+
+/* Groups take a step side by side: against all pairs of widths, and rows that cost nothing are
+ * never left out. */
+static void groups_pay_for_the_largest(void **state)
+{
+    (void)state;
+    whim_step_costs costs;
+    costs_make(&costs);
+    static const whim_width_group groups[] = {{1, 1}, {1, 2}};
+    int64_t n_free = 0;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        whim_hits hits[2];
+        whim_width_ask asks[2];
+        int64_t widths[2];
+        for (int i = 0; i < 2; i++) {
+            hits_set(&hits[i], (double)(1 + whim_rng_at(seed, (uint64_t)i) % 98) / 99.0);
+            asks[i] = (whim_width_ask){&hits[i], 5};
+        }
+        whim_width_choose_groups(&costs, groups, 2, asks, 0, widths);
+        double got = groups_cost(&costs, asks, widths[0], widths[1]);
+        double plain = groups_cost(&costs, asks, 0, 0);
+        for (int64_t a = 0; a <= 5; a++) {
+            for (int64_t b = 0; b <= 5; b++) {
+                double other = groups_cost(&costs, asks, a, b);
+                assert_true(got <= other + 1e-9 || plain / other < 1.02 + 1e-9);
+            }
+        }
+        n_free += widths[0] == 1 && widths[1] == 0;
+    }
+    assert_true(n_free > 20);
+}
+
+/* A group without rows, or without anything to propose, is in no other's way. */
+static void empty_groups_change_nothing(void **state)
+{
+    (void)state;
+    whim_step_costs costs;
+    costs_make(&costs);
+    static const whim_width_group groups[] = {{0, 0}, {1, 1}, {0, 1}};
+    for (int percent = 1; percent <= 100; percent += 9) {
+        whim_hits hits;
+        hits_set(&hits, percent / 100.0);
+        whim_width_ask ask = {&hits, 7};
+        int64_t alone = -1, beside = -1;
+        whim_width_choose(&costs, &ask, 1, 1, 0, &alone);
+        whim_width_choose_groups(&costs, groups, 2, &ask, 0, &beside);
+        assert_int_equal(beside, alone);
+        whim_width_choose_groups(&costs, groups, 3, &ask, 0, &beside);
+        assert_true(beside <= alone); /* a token comes anyway, and waits for the others */
+    }
+}
+
 /* Two requests: against all pairs of widths. */
 static void two_requests_share_the_rows(void **state)
 {
@@ -544,6 +603,8 @@ int main(void)
         cmocka_unit_test(a_late_step_moves_no_larger_one),
         cmocka_unit_test(a_late_pass_is_doubted),
         cmocka_unit_test(two_requests_share_the_rows),
+        cmocka_unit_test(groups_pay_for_the_largest),
+        cmocka_unit_test(empty_groups_change_nothing),
         cmocka_unit_test(nothing_known_is_nothing_proposed),
         cmocka_unit_test(doubts_narrow_a_block),
         cmocka_unit_test(wrong_proposals_end_soon_and_are_tried_again),

@@ -148,6 +148,32 @@ static void one_group_tells_its_prompt(void **state)
     ranks_close(WHIM_ERR_OK);
 }
 
+static int64_t most_said;
+
+static int64_t step_ns(int64_t n_row)
+{
+    most_said = n_row > most_said ? n_row : most_said;
+    return 1000 * n_row;
+}
+
+/* Two groups with a request each take the time of one row. */
+static void a_step_costs_what_the_largest_group_does(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    make_plain(&llamas, 2);
+    ranks_open(&llamas);
+    whim_service_cfg cfg = service_cfg();
+    cfg.no_lookup = true;
+    cfg.step_ns = step_ns;
+    most_said = 0;
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+    answers_are_plain(2);
+    stop(NULL);
+    ranks_close(WHIM_ERR_OK);
+    assert_int_equal(most_said, 1);
+}
+
 /* A service refuses them itself, whoever opened the engine. */
 static void pages_of_groups_go_to_no_disk(void **state)
 {
@@ -225,6 +251,7 @@ int main(void)
         cmocka_unit_test(groups_answer_as_one),
         cmocka_unit_test(drafts_keep_the_text),
         cmocka_unit_test(one_group_tells_its_prompt),
+        cmocka_unit_test(a_step_costs_what_the_largest_group_does),
         cmocka_unit_test(pages_of_groups_go_to_no_disk),
         cmocka_unit_test(one_leaves_while_others_begin),
         cmocka_unit_test(prompts_go_where_they_are_known),
