@@ -58,7 +58,8 @@ static bool log_and_read(const whim_api *api, const whim_http_request *request,
 {
     bool is_again = request->put_off_ns != 0;
     if (!is_again) {
-        whim_unknown_fields_log(api->log, task->body, request->request_id);
+        whim_unknown_fields_log(api->log, task->body, whim_dialect_of(request->path),
+                                request->request_id);
     }
     if (api->log_content && !is_again) {
         whim_log_long_text(api->log, WHIM_LOG_INFO, "content_request", request->request_id,
@@ -298,13 +299,21 @@ bool whim_task_read_sampling(const whim_api *api, const whim_fields *f, whim_tas
     return true;
 }
 
+/* Ollama's clients add ":latest" to names without a tag. */
+static bool is_served(const whim_api *api, const char *model)
+{
+    size_t n = strlen(api->name);
+    return strncmp(model, api->name, n) == 0 &&
+           (model[n] == '\0' || strcmp(model + n, ":latest") == 0);
+}
+
 bool whim_task_check_model(const whim_api *api, const whim_fields *f)
 {
     const char *model = NULL;
     if (!whim_field_string(f, "model", &model)) {
         return false;
     }
-    if (api->strict_model && model != NULL && strcmp(model, api->name) != 0) {
+    if (api->strict_model && model != NULL && !is_served(api, model)) {
         return whim_fault_set(f->fault, WHIM_FAULT_NO_MODEL, "model",
                               "the model \"%.200s\" is not here; this server has \"%s\"", model,
                               api->name);

@@ -8,23 +8,33 @@
 
 enum { MAX_NAMES = 8, MAX_NAME_BYTES = 64 };
 
-/* What any of the dialects reads or knows to have no effect at the top of a body, each with a blank
- * before and behind it. */
+/* What any of the dialects but Ollama's reads or knows to have no effect at the top of a body, each
+ * with a blank before and behind it. */
 static const char known[] =
     " add_generation_prompt add_special add_special_tokens audio background best_of cache_control "
-    "chat_template_kwargs choice content context context_management continue_final_message "
-    "conversation echo format frequency_penalty function_call functions ignore_eos images include "
-    "input instructions keep_alive "
+    "chat_template_kwargs choice content context_management continue_final_message conversation "
+    "echo frequency_penalty function_call functions ignore_eos include input instructions "
     "logit_bias logprobs max_completion_tokens max_output_tokens max_tokens max_tool_calls "
-    "messages metadata min_p min_tokens modalities model n options output_config output_format "
+    "messages metadata min_p min_tokens modalities model n output_config output_format "
     "parallel_tool_calls parse_special prediction presence_penalty previous_response_id "
-    "priority prompt prompt_cache_key prompt_cache_retention raw reasoning reasoning_effort "
-    "regex repeat_penalty repetition_detection repetition_penalty response_format return_timings "
+    "priority prompt prompt_cache_key prompt_cache_retention reasoning reasoning_effort regex "
+    "repeat_penalty repetition_detection repetition_penalty response_format return_timings "
     "return_token_ids return_token_strs safety_identifier seed service_tier "
     "skip_special_tokens stop stop_sequences stop_token_ids store stream stream_options "
-    "suffix system temperature template text think thinking tool_choice tools top_k top_logprobs "
-    "top_p "
+    "suffix system temperature text thinking tool_choice tools top_k top_logprobs top_p "
     "truncation user verbosity web_search_options ";
+
+/* What Ollama's reads, and in its "options". */
+static const char known_of_ollama[] =
+    " chat_template_kwargs choice context format frequency_penalty ignore_eos images keep_alive "
+    "logit_bias logprobs messages min_p min_tokens model options presence_penalty priority prompt "
+    "raw regex repeat_penalty repetition_detection repetition_penalty return_timings "
+    "return_token_ids seed skip_special_tokens stop_token_ids stream suffix system temperature "
+    "template think tools top_k top_logprobs top_p ";
+static const char known_options[] =
+    " frequency_penalty low_vram main_gpu min_p num_batch num_ctx num_gpu num_keep num_predict "
+    "num_thread numa penalize_newline presence_penalty repeat_last_n repeat_penalty "
+    "repetition_penalty seed stop temperature top_k top_p use_mlock use_mmap vocab_only ";
 
 /* Those of other servers that are served, refused, or of no effect. */
 static const char *const foreign[] = {
@@ -37,11 +47,11 @@ static const char *const foreign[] = {
 #undef FOREIGN_IDLE
 };
 
-static bool is_known(const char *name)
+static bool is_known(const char *list, const char *name)
 {
     size_t n = strlen(name);
     bool found = false;
-    for (const char *at = known; n > 0 && strchr(name, ' ') == NULL && !found; at++) {
+    for (const char *at = list; n > 0 && strchr(name, ' ') == NULL && !found; at++) {
         at = strstr(at, name);
         if (at == NULL) {
             break;
@@ -64,21 +74,30 @@ static void add_name(whim_str *names, const char *name)
     }
 }
 
-void whim_unknown_fields_log(whim_log *log, const json_t *body, const char *request_id)
+/* The names in an object that are not in the list; how many. */
+static int64_t add_unknown(const json_t *object, const char *list, int64_t n, whim_str *names)
 {
-    whim_str names = {0};
     const char *key;
     json_t *value;
-    int64_t n = 0;
+    json_object_foreach((json_t *)object, key, value)
+    {
+        if (!is_known(list, key) && n++ < MAX_NAMES) {
+            add_name(names, key);
+        }
+    }
+    return n;
+}
+
+void whim_unknown_fields_log(whim_log *log, const json_t *body, whim_dialect dialect,
+                             const char *request_id)
+{
+    whim_str names = {0};
     if (log == NULL || log->level < WHIM_LOG_INFO) {
         return;
     }
-    json_object_foreach((json_t *)body, key, value)
-    {
-        if (!is_known(key) && n++ < MAX_NAMES) {
-            add_name(&names, key);
-        }
-    }
+    bool is_ollama = dialect == WHIM_DIALECT_OLLAMA;
+    int64_t n = add_unknown(body, is_ollama ? known_of_ollama : known, 0, &names);
+    n = is_ollama ? add_unknown(whim_peek(body, "options"), known_options, n, &names) : n;
     if (n > 0) {
         whim_log_info(log, "unknown_fields", whim_log_text("id", request_id), whim_log_int("n", n),
                       whim_log_text("names", whim_str_text(&names)));

@@ -37,6 +37,16 @@ typedef struct piece {
     int32_t n_part;
 } piece;
 
+/* A call's arguments on one line: in a whole value line ends are but blanks. */
+static void put_arguments(const whim_str *text, whim_str *out)
+{
+    for (int64_t i = 0; i < text->len; i++) {
+        char c = text->text[i];
+        whim_str_append_char(out, c == '\n' || c == '\r' ? ' ' : c);
+    }
+    whim_str_append(out, text->len > 0 ? "" : "{}");
+}
+
 static void put_calls(const piece *p, whim_str *out)
 {
     int32_t n = 0;
@@ -47,8 +57,7 @@ static void put_calls(const piece *p, whim_str *out)
         }
         whim_str_append(out, n++ == 0 ? ",\"tool_calls\":[" : ",");
         whim_put_form(out, "{'function':{'name':%t,'arguments':", &part->name);
-        whim_str_append_n(out, part->text.len > 0 ? part->text.text : "{}",
-                          part->text.len > 0 ? part->text.len : 2);
+        put_arguments(&part->text, out);
         whim_str_append(out, "}}");
     }
     whim_str_append(out, n > 0 ? "]" : "");

@@ -11,7 +11,7 @@
 
 /* --- what both have --------------------------------------------------------------------------- */
 
-/* num_predict is the limit: -1 none, -2 what the context holds, which is the same here. */
+/* num_predict is the limit; 0 and less: none but the context. */
 static bool read_options(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     whim_fields in;
@@ -21,7 +21,7 @@ static bool read_options(const whim_api *api, const whim_fields *f, whim_task *t
         !whim_field_int(&in, "num_predict", -2, INT32_MAX, &n)) {
         return false;
     }
-    task->ask.max_tokens = n == 0 ? -1 : n < 0 ? 0 : n;
+    task->ask.max_tokens = n < 0 ? 0 : n;
     return true;
 }
 
@@ -51,7 +51,8 @@ static bool read_think(const whim_fields *f, whim_task *task)
         return whim_task_set_effort(f, "think", json_string_value(think), task);
     }
     if (think != NULL && !json_is_boolean(think)) {
-        return whim_field_refuse(f, "think", "must be true, false, or how much: low to max");
+        return whim_field_refuse(f, "think",
+                                 "must be true, false, or how much: low, medium or high");
     }
     task->ask.thinking = think == NULL         ? task->ask.thinking
                          : json_is_true(think) ? WHIMBREL_THINKING_ON
@@ -68,10 +69,13 @@ static bool refuse_some(const whim_fields *f)
         {"images", "is not supported: this server reads text only"},
         {"template", "is not supported; use raw with a prompt that is already written out"},
         {"context", "is not supported; send the conversation to /api/chat"},
+        {"logprobs", "is not supported here; use /v1/chat/completions"},
+        {"top_logprobs", "is not supported here; use /v1/chat/completions"},
     };
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
         const json_t *value = whim_field(f, some[i].key);
-        bool is_empty = value == NULL || whim_peek_is(value, "") ||
+        bool is_empty = value == NULL || whim_peek_is(value, "") || json_is_false(value) ||
+                        (json_is_integer(value) && json_integer_value(value) == 0) ||
                         (json_is_array(value) && json_array_size(value) == 0);
         if (!is_empty) {
             return whim_field_refuse(f, some[i].key, "%s", some[i].why);
@@ -89,14 +93,36 @@ static bool read_shared(const whim_api *api, const whim_fields *f, whim_task *ta
 
 /* --- messages --------------------------------------------------------------------------------- */
 
-/* Calls have no ids here: results follow in the order of the calls. */
+/* Calls have no ids here, so they are counted. A result belongs to the first call of the last turn
+ * that has none yet, and has the tool's name where it tells one. */
 typedef struct call_count {
-    int64_t n_call, n_result;
+    int64_t n_call;
+    const json_t *calls; /* of the last turn with calls */
+    int64_t first;       /* number of the first of these */
+    uint64_t answered;   /* a bit for each of them */
 } call_count;
 
 static json_t *call_id(int64_t number)
 {
     return json_sprintf("call_%" PRId64, number);
+}
+
+static int64_t call_answered(call_count *count, const char *name)
+{
+    enum { MOST = 64 };
+    int64_t n = (int64_t)json_array_size(count->calls), found = -1;
+    for (int pass = name != NULL ? 0 : 1; pass < 2 && found < 0; pass++) {
+        for (int64_t i = 0; i < n && i < MOST && found < 0; i++) {
+            const char *of = whim_peek_function_name(json_array_get(count->calls, (size_t)i));
+            bool fits = pass == 1 || (of != NULL && strcmp(of, name) == 0);
+            found = fits && (count->answered >> i & 1) == 0 ? i : -1;
+        }
+    }
+    if (found < 0) { /* more results than calls */
+        return count->n_call++;
+    }
+    count->answered |= UINT64_C(1) << found;
+    return count->first + found;
 }
 
 static bool read_calls(const whim_fields *f, whim_turns *turns, call_count *count)
@@ -105,6 +131,7 @@ static bool read_calls(const whim_fields *f, whim_turns *turns, call_count *coun
     if (!whim_field_array(f, "tool_calls", &calls)) {
         return false;
     }
+    *count = (call_count){.n_call = count->n_call, .calls = calls, .first = count->n_call};
     for (size_t i = 0; i < json_array_size(calls); i++) {
         json_t *function = whim_peek(json_array_get(calls, i), "function");
         json_t *name = whim_peek(function, "name"), *arguments = whim_peek(function, "arguments");
@@ -128,11 +155,10 @@ static bool read_calls(const whim_fields *f, whim_turns *turns, call_count *coun
 static bool read_message(const whim_fields *f, whim_turns *turns, call_count *count)
 {
     static const char *const roles[] = {"system", "user", "assistant", "tool"};
-    const char *role = NULL, *content = "", *thinking = "";
-    const char *known = NULL;
+    const char *role = NULL, *content = "", *thinking = "", *tool = NULL, *known = NULL;
     if (!refuse_some(f) || !whim_field_string(f, "role", &role) ||
         !whim_field_string(f, "content", &content) ||
-        !whim_field_string(f, "thinking", &thinking)) {
+        !whim_field_string(f, "thinking", &thinking) || !whim_field_string(f, "tool_name", &tool)) {
         return false;
     }
     for (size_t i = 0; role != NULL && i < sizeof roles / sizeof roles[0]; i++) {
@@ -143,7 +169,7 @@ static bool read_message(const whim_fields *f, whim_turns *turns, call_count *co
     }
     if (strcmp(known, "tool") == 0) {
         whim_str text = {0};
-        json_t *id = call_id(count->n_result++);
+        json_t *id = call_id(call_answered(count, tool));
         whim_str_append(&text, content);
         turns->failed |= id == NULL || text.failed;
         if (!turns->failed) {
@@ -153,7 +179,6 @@ static bool read_message(const whim_fields *f, whim_turns *turns, call_count *co
         whim_str_deinit(&text);
         return true;
     }
-    count->n_result = count->n_call; /* what comes now is the result of a later call */
     whim_turns_close(turns);
     whim_turns_open(turns, known);
     whim_str_append(&turns->text, content);
@@ -210,6 +235,10 @@ bool whim_ollama_read_generate(const whim_api *api, const whim_fields *f, whim_t
         return false;
     }
     if (raw || suffix[0] != '\0') {
+        if (system[0] != '\0') {
+            return whim_field_refuse(
+                f, "system", "cannot be given with raw or suffix; write it into the prompt");
+        }
         return whim_openai_read_prompts(api, f, task);
     }
     whim_turns turns = {0};
@@ -220,5 +249,6 @@ bool whim_ollama_read_generate(const whim_api *api, const whim_fields *f, whim_t
     whim_turns_open(&turns, "user");
     whim_str_append(&turns.text, prompt);
     task->choice = WHIM_CHOICE_NONE;
+    task->messages_at = "prompt";
     return take_turns(f, &turns, true, task);
 }

@@ -13,23 +13,34 @@
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-/* A short body without what is to be answered asks that the model be loaded, which it is. */
-static bool only_loads(const whim_exchange *ex, const char *key)
+/* Whether the body asks for nothing but that the model be loaded, which it is: there is nothing to
+ * answer. Then *fault is set if it is another model. */
+static bool only_loads(const whim_api *api, const whim_exchange *ex, const char *key,
+                       whim_fault *fault)
 {
-    enum { SHORT = 4096 };
+    enum { MOST = 1 << 20 }; /* what is longer is there to be answered */
     const whim_http_request *r = whim_exchange_request(ex);
-    whim_fault fault;
-    json_t *body = r->n_body < SHORT ? whim_body_parse(r->body, r->n_body, &fault) : NULL;
+    whim_fault unread = {0};
+    json_t *body = r->n_body < MOST ? whim_body_parse(r->body, r->n_body, &unread) : NULL;
     const json_t *value = whim_peek(body, key);
     bool only = body != NULL && (value == NULL || whim_peek_is(value, "") ||
                                  (json_is_array(value) && json_array_size(value) == 0));
+    *fault = (whim_fault){0};
+    if (only) {
+        (void)whim_task_check_model(api, &(whim_fields){.obj = body, .prefix = "", .fault = fault});
+    }
     json_decref(body);
     return only;
 }
 
-static void reply_loaded(const whim_api *api, whim_exchange *ex, const char *part)
+static void reply_loaded(const whim_api *api, whim_exchange *ex, const char *part,
+                         const whim_fault *fault)
 {
     whim_str body = {0};
+    if (fault->message[0] != '\0') {
+        whim_api_refuse(api, ex, fault);
+        return;
+    }
     whim_ollama_put_head(api, &body);
     whim_put_form(&body, ",%s,'done':true,'done_reason':'load'}", part);
     whim_api_reply(api, ex, &body);
@@ -38,8 +49,9 @@ static void reply_loaded(const whim_api *api, whim_exchange *ex, const char *par
 
 void whim_route_ollama_chat(const whim_api *api, whim_exchange *ex)
 {
-    if (only_loads(ex, "messages")) {
-        reply_loaded(api, ex, "\"message\":{\"role\":\"assistant\",\"content\":\"\"}");
+    whim_fault fault;
+    if (only_loads(api, ex, "messages", &fault)) {
+        reply_loaded(api, ex, "\"message\":{\"role\":\"assistant\",\"content\":\"\"}", &fault);
         return;
     }
     whim_answer_route(api, ex, &whim_ollama_chat_form);
@@ -47,8 +59,9 @@ void whim_route_ollama_chat(const whim_api *api, whim_exchange *ex)
 
 void whim_route_ollama_generate(const whim_api *api, whim_exchange *ex)
 {
-    if (only_loads(ex, "prompt")) {
-        reply_loaded(api, ex, "\"response\":\"\"");
+    whim_fault fault;
+    if (only_loads(api, ex, "prompt", &fault)) {
+        reply_loaded(api, ex, "\"response\":\"\"", &fault);
         return;
     }
     whim_answer_route(api, ex, &whim_ollama_generate_form);
@@ -79,12 +92,21 @@ static void put_details(const whim_api *api, whim_str *out)
                   info->architecture, info->architecture, size, info->weights);
 }
 
-/* Names, size and details: of an entry of /api/tags and /api/ps, without its closing brace. */
-static void put_entry(const whim_api *api, whim_str *out)
+static int64_t weight_bytes(const whim_api *api)
 {
     const whimbrel_info *info = whimbrel_get_info(api->model);
-    whim_put_form(out, "{'name':%q,'model':%q,'size':%l,'digest':%q,", api->name, api->name,
-                  info->plan_bytes, strchr(api->fingerprint, '_') + 1);
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < info->n_plan; i++) {
+        bytes += strcmp(info->plan[i].name, "weights") == 0 ? info->plan[i].bytes : 0;
+    }
+    return bytes;
+}
+
+/* Names, size and details: of an entry of /api/tags and /api/ps, without its closing brace. */
+static void put_entry(const whim_api *api, int64_t bytes, whim_str *out)
+{
+    whim_put_form(out, "{'name':%q,'model':%q,'size':%l,'digest':%q,", api->name, api->name, bytes,
+                  strchr(api->fingerprint, '_') + 1);
     put_details(api, out);
 }
 
@@ -92,7 +114,7 @@ void whim_route_ollama_tags(const whim_api *api, whim_exchange *ex)
 {
     whim_str body = {0};
     whim_str_append(&body, "{\"models\":[");
-    put_entry(api, &body);
+    put_entry(api, weight_bytes(api), &body);
     whim_str_append(&body, ",\"modified_at\":");
     put_time(api->created, &body);
     whim_str_append(&body, "}]}");
@@ -105,7 +127,7 @@ void whim_route_ollama_ps(const whim_api *api, whim_exchange *ex)
 {
     whim_str body = {0};
     whim_str_append(&body, "{\"models\":[");
-    put_entry(api, &body);
+    put_entry(api, whimbrel_get_info(api->model)->plan_bytes, &body);
     whim_put_form(&body, ",'size_vram':0,'context_length':%l,'expires_at':", api->ctx);
     put_time(api->created + INT64_C(100) * 365 * 86400, &body);
     whim_str_append(&body, "}]}");
@@ -142,6 +164,9 @@ void whim_route_ollama_show(const whim_api *api, whim_exchange *ex)
     whim_str out = {0};
     json_t *body = whim_body_parse(r->body, r->n_body, &fault);
     whim_fields f = {.obj = body, .prefix = "", .fault = &fault};
+    if (body != NULL && whim_field(&f, "model") == NULL && whim_field(&f, "name") != NULL) {
+        json_object_set(body, "model", whim_field(&f, "name")); /* as older clients call it */
+    }
     if (body == NULL || !whim_task_check_model(api, &f)) {
         whim_api_refuse(api, ex, &fault);
     } else {

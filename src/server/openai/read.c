@@ -162,21 +162,22 @@ static bool refuse_old(const whim_fields *f)
 static bool read_limit(const whim_fields *f, whim_task *task)
 {
     static const char *const keys[] = {"max_completion_tokens", "max_tokens"};
+    bool is_said = false; /* the first that is there counts */
     for (int i = 0; i < 2; i++) {
         int64_t limit = 0;
         if (!whim_field_int(f, keys[i], INT64_MIN, INT64_MAX, &limit)) {
             return false;
         }
-        if (limit == -1) { /* as in other servers */
-            continue;
-        }
-        if (whim_field(f, keys[i]) != NULL && limit < 1) {
+        if (whim_field(f, keys[i]) != NULL && limit < 1 && limit != -1) {
             return whim_field_refuse(f, keys[i],
                                      "is %" PRId64 "; it must be at least 1 (-1, or leave it "
                                      "out, for no limit)",
                                      limit);
         }
-        task->ask.max_tokens = task->ask.max_tokens == 0 ? limit : task->ask.max_tokens;
+        task->ask.max_tokens = is_said       ? task->ask.max_tokens
+                               : limit == -1 ? 0 /* none, as in other servers */
+                                             : limit;
+        is_said |= whim_field(f, keys[i]) != NULL;
     }
     return true;
 }

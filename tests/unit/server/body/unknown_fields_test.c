@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static whim_dialect dialect = WHIM_DIALECT_OPENAI;
+
 /* What the body makes the log say. */
 static const char *said(const char *body, whim_log_level level)
 {
@@ -20,7 +22,7 @@ static const char *said(const char *body, whim_log_level level)
     assert_non_null(file);
     assert_non_null(json);
     whim_log_init(&log, fileno(file), level);
-    whim_unknown_fields_log(&log, json, "req-1");
+    whim_unknown_fields_log(&log, json, dialect, "req-1");
     whim_log_deinit(&log);
     ssize_t n = pread(fileno(file), text, sizeof text - 1, 0);
     assert_true(n >= 0);
@@ -54,7 +56,19 @@ static void unknown_ones_are_told_in_one_line(void **state)
     assert_null(strstr(line, "secret"));
     assert_non_null(strstr(said("{\"chat_id\":1}", WHIM_LOG_INFO), " n=1 names=chat_id\n"));
     assert_string_equal(said("{\"chat_id\":1}", WHIM_LOG_WARN), "");
-    whim_unknown_fields_log(NULL, NULL, "");
+    whim_unknown_fields_log(NULL, NULL, WHIM_DIALECT_OPENAI, "");
+}
+
+/* Ollama's fields are its own, and so are those of the others. */
+static void dialects_know_their_own(void **state)
+{
+    (void)state;
+    static const char body[] = "{\"think\":1,\"max_tokens\":1,\"options\":{\"num_ctx\":1,"
+                               "\"mirostat\":0,\"temprature\":1}}";
+    assert_non_null(strstr(said(body, WHIM_LOG_DEBUG), " n=2 names=think,options\n"));
+    dialect = WHIM_DIALECT_OLLAMA;
+    assert_non_null(strstr(said(body, WHIM_LOG_DEBUG), " n=2 names=max_tokens,temprature\n"));
+    dialect = WHIM_DIALECT_OPENAI;
 }
 
 static void names_are_few_and_short(void **state)
@@ -75,6 +89,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_fields_are_silent),
         cmocka_unit_test(unknown_ones_are_told_in_one_line),
+        cmocka_unit_test(dialects_know_their_own),
         cmocka_unit_test(names_are_few_and_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,6 +54,27 @@ static void joins_calls_and_results(void **state)
                                                              "2", "7") "]");
 }
 
+/* Results that name their tool go to its call; one too many gets a number that no call has. */
+static void results_name_their_tools(void **state)
+{
+    (void)state;
+    messages(
+        "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[" CALL("f", "{}") "," CALL(
+            "g", "{}") "]},{\"role\":\"tool\",\"content\":\"G\",\"tool_name\":\"g\"},"
+                       "{\"role\":\"tool\",\"content\":\"F\",\"tool_name\":\"f\"},"
+                       "{\"role\":\"tool\",\"content\":\"more\"},"
+                       "{\"role\":\"assistant\",\"tool_calls\":[" CALL("h", "{}") "]}]}",
+        "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[" ID_CALL("0", "f", "{}") "," ID_CALL(
+            "1", "g",
+            "{}") "]}," RESULT("1",
+                               "G") "," RESULT("0",
+                                               "F") "," RESULT("2",
+                                                               "more") ",{\"role\":\"assistant\","
+                                                                       "\"content\":\"\","
+                                                                       "\"tool_calls\":[" ID_CALL(
+                                                                           "3", "h", "{}") "]}]");
+}
+
 static void takes_options(void **state)
 {
     (void)state;
@@ -112,6 +133,10 @@ static void refuses_what_it_cannot_do(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_refused(whim_ollama_read_chat, rows[i].body, rows[i].param, rows[i].why);
     }
+    assert_refused(whim_ollama_read_generate, "{\"prompt\":\"a\",\"raw\":true,\"system\":\"s\"}",
+                   "system", "write it into the prompt");
+    assert_refused(whim_ollama_read_chat, "{" HI ",\"logprobs\":true}", "logprobs",
+                   "/v1/chat/completions");
     assert_refused(whim_ollama_read_generate, "{\"prompt\":\"a\",\"context\":[1]}", "context",
                    "/api/chat");
 }
@@ -149,7 +174,7 @@ static const whim_job_event everything[] = {
     TOKEN(0, 1, "me</think>"),
     TOKEN(0, 1, "\"well\""),
     TOKEN(0, 1, "<tool_call>{\"name\":\"f\",\"arguments\":{"),
-    TOKEN(0, 1, "\"a\":1}}</tool_call>"),
+    TOKEN(0, 1, "\n\"a\":1\r\n}}</tool_call>"),
     END_TOKEN(0),
     CHOICE_END(0, WHIM_END_EOS)};
 
@@ -160,7 +185,7 @@ static const whim_job_event everything[] = {
     "\"done\":true,\"done_reason\":\"" reason "\",\"total_duration\":0,\"load_duration\":0," \
     "\"prompt_eval_count\":5,\"prompt_eval_duration\":0,\"eval_count\":" made                \
     ",\"eval_duration\":0}"
-#define F_CALLED ",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1}}}]"
+#define F_CALLED ",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{ \"a\":1  }}}]"
 
 static void chat_is_told_in_lines(void **state)
 {
@@ -200,6 +225,12 @@ static void loading_is_told(void **state)
                         HEAD SAID("\"\"}") ",\"done\":true,\"done_reason\":\"load\"}");
     assert_string_equal(answer(whim_route_ollama_generate, "{\"prompt\":\"\"}", NULL, 0),
                         HEAD "\"response\":\"\",\"done\":true,\"done_reason\":\"load\"}");
+    api.strict_model = true;
+    answer(whim_route_ollama_chat, "{\"model\":\"other\"}", NULL, 0);
+    assert_int_equal(exchange.status, 404);
+    answer(whim_route_ollama_chat, "{\"model\":\"tiny:latest\"}", NULL, 0);
+    assert_int_equal(exchange.status, 200);
+    api.strict_model = false;
 }
 
 static void faults_have_their_form(void **state)
@@ -209,7 +240,7 @@ static void faults_have_their_form(void **state)
     assert_int_equal(exchange.status, 400);
     assert_string_equal(
         whim_str_text(&exchange.body),
-        "{\"error\":\"\\\"think\\\" must be true, false, or how much: low to max\"}");
+        "{\"error\":\"\\\"think\\\" must be true, false, or how much: low, medium or high\"}");
     assert_int_equal(whim_dialect_of("/api/chat"), WHIM_DIALECT_OLLAMA);
 }
 
@@ -218,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_turns),
         cmocka_unit_test(joins_calls_and_results),
+        cmocka_unit_test(results_name_their_tools),
         cmocka_unit_test(takes_options),
         cmocka_unit_test(takes_a_prompt),
         cmocka_unit_test(refuses_what_it_cannot_do),
