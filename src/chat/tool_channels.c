@@ -34,6 +34,21 @@ static bool may_be_header(const char *text, int64_t n)
     return false;
 }
 
+/* Whether what is held is surely a header that was cut, or blanks before one: no text. */
+static bool is_cut_header(const char *text, int64_t n)
+{
+    static const char *const begins[] = {WHIM_HARMONY_START, WHIM_HARMONY_CHANNEL};
+    bool is_cut = false;
+    for (; n > 0 && whim_is_blank(*text); n--) {
+        text++;
+    }
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+        size_t len = strlen(begins[i]);
+        is_cut = is_cut || ((size_t)n >= len && memcmp(text, begins[i], len) == 0);
+    }
+    return is_cut || n == 0;
+}
+
 /* The word behind `before` in a header, and its length; 0: there is none. */
 static int64_t header_word(const char *header, const char *before, const char **word)
 {
@@ -98,11 +113,23 @@ static void say(whim_chat_parser *p, whim_chat_event_kind kind, bool *before, ch
     whim_tool_emit(p, kind, &c, 1);
 }
 
+/* What was held becomes content, apart from a message before it. */
+static void speak_header(whim_chat_parser *p)
+{
+    whim_channels *t = &p->channels;
+    t->state = SPEECH;
+    if (t->fresh && t->has_spoken && p->raw.len > 0) {
+        whim_tool_emit(p, WHIM_CHAT_CONTENT, "\n", 1);
+    }
+    t->fresh = t->fresh && p->raw.len == 0;
+    t->has_spoken = t->has_spoken || p->raw.len > 0;
+    whim_tool_release(p);
+}
+
 /* This is no call, or no longer one. */
 static void break_call(whim_chat_parser *p, char c)
 {
-    p->channels.state = SPEECH;
-    whim_tool_release(p);
+    speak_header(p);
     body_byte(p, c);
 }
 
@@ -145,7 +172,7 @@ static void body_byte(whim_chat_parser *p, char c)
 static void end_message(whim_chat_parser *p, const char *tag, int64_t n)
 {
     if (p->channels.state == CALL) { /* a call without arguments that are whole is none */
-        whim_tool_release(p);
+        speak_header(p);
     }
     whim_str_clear(&p->raw);
     p->n_tag = 0;
@@ -174,9 +201,11 @@ void whim_channels_step(whim_chat_parser *p, char c)
 
 void whim_channels_finish(whim_chat_parser *p)
 {
-    const int32_t state = p->channels.state;
-    if (state == CALL && !p->sent && !p->cfg.only_calls) {
-        whim_tool_release(p);
+    int32_t state = p->channels.state;
+    const bool cut = state == HEADER && is_cut_header(p->raw.text, p->raw.len);
+    if (((state == CALL && !p->sent) || (state == HEADER && !cut)) && !p->cfg.only_calls) {
+        speak_header(p);
+        state = SPEECH;
     }
     if (state == REASONING || state == SPEECH) {
         whim_tool_emit(p, state == REASONING ? WHIM_CHAT_REASONING : WHIM_CHAT_CONTENT, p->tag,

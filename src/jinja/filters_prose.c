@@ -43,10 +43,13 @@ static bool ends_word(const wrapper *w, int64_t i)
 static int64_t skip_dash(const wrapper *w, int64_t i)
 {
     int64_t end = i;
+    if (char_at(w, i) != '-' || !ends_word(w, i - 1)) {
+        return i; /* first, so that a run of dashes is walked once */
+    }
     while (char_at(w, end) == '-') {
         end++;
     }
-    return end - i >= 2 && ends_word(w, i - 1) && whim_jchar_is_word(char_at(w, end)) ? end : i;
+    return end - i >= 2 && whim_jchar_is_word(char_at(w, end)) ? end : i;
 }
 
 /* Whether a line may end behind the hyphen at i. */
@@ -109,7 +112,7 @@ static void wrap_line(whim_jinja *j, const wrapper *w, const whim_jstr *str, whi
     int64_t at = 0, piece = 0, n_before = out->n;
     while (at < w->n) {
         piece = piece > at ? piece : piece_end(w, at);
-        if (all_space(w, at, piece) && out->n > n_before) {
+        if (out->n > n_before && all_space(w, at, piece)) { /* then it is behind us */
             at = piece;
         }
         int64_t from = at, last = at; /* `last` is where the line's last piece begins */

@@ -234,10 +234,16 @@ static void refuse_block(whim_jparser *p, whim_jnode *node)
     node->body->v = node->v;
 }
 
+enum { MAX_BLOCKS = 1000 };
+
 static void parse_named_block(whim_jparser *p, whim_jnode *node)
 {
+    int32_t n = 0;
     node->v = whim_jparse_expect_name(p);
     for (const whim_jnode *other = p->blocks; other != NULL; other = other->other) {
+        if (++n == MAX_BLOCKS) { /* each is compared with all */
+            whim_jparse_fail(p, "fewer blocks: a template may have 1000");
+        }
         if (whim_jval_equal(p->j, other->v, node->v)) {
             p->tok--;
             whim_jparse_fail(p, "a block name that no other block has");

@@ -124,6 +124,7 @@ static void format_str(printer *p, const whim_jstr *str, int64_t indent, int64_t
     whim_jlist *pieces = whim_jval_list(p->j, WHIM_JL_LIST).list;
     indent += outermost;
     allowance += outermost;
+    put(p, str->n == 0 ? "''" : "");
     for (int64_t i = 0; i < lines->n; i++) {
         const whim_jstr *line = lines->v[i].str;
         int64_t less = i == lines->n - 1 ? allowance : 0;

@@ -46,6 +46,9 @@ const char whim_pre_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\
                              "\\s+(?!\\S)|\\s+";
 static const char one_digit[] = "\\p{N}";
 static const char three_digits[] = "\\p{N}{1,3}";
+/* From the right. Looking ahead ends after 300 digits: what is longer is no number, and would take
+ * the square of its length. */
+static const char threes[] = "\\d{1,3}(?=(?:\\d{3}){0,100}\\b)";
 static const char ascii_threes[] = "[0-9][0-9][0-9]";
 static const char qwen2[] = WORDS("\\p{N}");
 static const char llama3[] = WORDS("\\p{N}{1,3}");
@@ -146,8 +149,8 @@ static const pre_name names[] = {
     {"llama4", {gpt4o}},
     {"kanana2", {gpt4o}},
     {"talkie", {gpt4o}},
-    {"tiny_aya", {"\\d{1,3}(?=(?:\\d{3})*\\b)", gpt4o}},
-    {"cohere2moe", {"\\d{1,3}(?=(?:\\d{3})*\\b)", gpt4o}},
+    {"tiny_aya", {threes, gpt4o}},
+    {"cohere2moe", {threes, gpt4o}},
     {"youtu", {youtu_east, gpt4o_one_digit}, .ignore_merges = true},
     {"tekken", {tekken}, .ignore_merges = true},
     {"kimi-k2", {kimi}},
@@ -157,7 +160,8 @@ static const pre_name names[] = {
     {"deepseek-v3", {three_digits, CJK, deepseek_words}},
     {"hunyuan-dense", {three_digits, CJK, deepseek_words}},
     {"joyai-llm", {three_digits, CJK, deepseek_words}},
-    {"superbpe", {"\\p{N}+", "(?=(\\d{3})+(?!\\d))"}},
+    /* Also from the right, in pieces of 300. */
+    {"superbpe", {"\\p{N}{1,300}", "(?=(\\d{3})+(?!\\d))"}},
     {"bloom", {bloom}},
     {"gpt3-finnish", {bloom}},
     {"poro-chat", {bloom}},

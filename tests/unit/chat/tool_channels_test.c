@@ -44,7 +44,14 @@ static void harmony_rows(void **state)
          " 0:fargs[{\"i\": ]c[x} y]"},
         {" to=functions.f<|channel|>commentary json<|message|>{}z", " 0:fargs[{}] endc[z]"},
         {" to=functions.f<|channel|>commentary json<|message|><|call|>" NEXT FINAL("b"),
-         "c[ to=functions.f<|channel|>commentary json<|message|>b]"},
+         "c[ to=functions.f<|channel|>commentary json<|message|>\nb]"},
+        {FINAL("one<|end|>") NEXT "<|channel|>commentary to=functions.f<|message|>no json",
+         "c[one\n" NEXT "<|channel|>commentary to=functions.f<|message|>no json]"},
+        /* what only looks as if a header began */
+        {"to=5 is the answer", "c[to=5 is the answer]"},
+        {"<|channel|>commentary to=functions.f<|message|><",
+         "c[<|channel|>commentary to=functions.f<|message|><]"},
+        {"<", "c[<]"},
     };
     check_rows("harmony", rows, COUNT(rows));
 }

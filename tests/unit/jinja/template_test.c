@@ -360,6 +360,17 @@ static void hostile_templates_end(void **state)
     expect_error("{% set x = range(100000)|list %}{% for i in x %}{{ -1 in x }}{% endfor %}",
                  "more work");
     expect_error("{% set x = range(100000)|list %}{{ x|unique|list|length }}", "more work");
+    /* no squares of lengths: these would take minutes */
+    expect_error("{% set x = ('-' * 500000)|wordwrap %}{{ raise_exception('its end') }}",
+                 "its end");
+    expect_error("{% set x = (' ' * 500000)|wordwrap(1) %}{{ raise_exception('its end') }}",
+                 "its end");
+    whim_str blocks = {0};
+    for (int i = 0; i < 2000; i++) {
+        whim_str_printf(&blocks, "{%% block b%d %%}{%% endblock %%}", i);
+    }
+    expect_error(whim_str_text(&blocks), "a template may have 1000");
+    whim_str_deinit(&blocks);
 }
 
 static void deep_sources_are_refused(void **state)
