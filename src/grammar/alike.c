@@ -95,8 +95,9 @@ bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g)
     int32_t body = next_of(g, g->string_begin, '"');
     for (int64_t s = 0; s < g->n_state; s++) {
         /* All that a schema puts between quotes is JSON, so that the plain string never ends before
-         * it; the root, with expressions of the caller, may hold anything. */
-        bool first = g->states[s].rule != g->root_rule &&
+         * it; the root, with expressions of the caller, and rules that a caller wrote may hold
+         * anything. */
+        bool first = !b->has_named_rules && g->states[s].rule != g->root_rule &&
                      (s == 0 || g->states[s - 1].rule != g->states[s].rule);
         int32_t to = first ? next_of(g, (int32_t)s, '"') : -1;
         if (to >= 0 && s != g->string_begin) {

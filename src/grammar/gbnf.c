@@ -93,6 +93,7 @@ static int32_t name_place(gbnf *p, int64_t n)
     snprintf(path, sizeof path, "%.40s: the rule \"%.*s\"", p->path, n < 80 ? (int)n : 80, text);
     gbnf_name name = {.text = text, .n = n, .used_at = p->at, .defined_at = -1};
     name.rule = whim_gb_rule(p->b, NULL, path);
+    p->b->has_named_rules = true;
     return name.rule < 0
                ? -1
                : whim_gb_append(p->b, &p->names, &p->n_name, &p->cap_name, &name, 1, sizeof name);
@@ -203,6 +204,7 @@ static int32_t parse_repeats(gbnf *p, int32_t node)
 {
     for (int32_t depth = 0; node >= 0; depth++) {
         int64_t lo = 0, hi = -1, begin = p->at;
+        skip(p); /* no part begins as a repetition does */
         char c = here(p);
         if (c == '*' || c == '+' || c == '?') {
             lo = c == '+';
@@ -216,7 +218,7 @@ static int32_t parse_repeats(gbnf *p, int32_t node)
         if (depth > 0) {
             return whim_gbnf_fail(p, begin, "a repetition of a repetition needs a group");
         }
-        node = whim_grammar_repeat(p->b, node, lo, hi);
+        node = hi == 0 ? whim_gb_text(p->b, "") : whim_grammar_repeat(p->b, node, lo, hi);
     }
     return node;
 }

@@ -161,17 +161,26 @@ static void check_loops(const gbnf *p)
         }
     }
     if (open >= 0 && !whim_gb_failed(b)) {
-        for (int64_t i = 0; i < p->n_name; i++) { /* so many steps end in a circle */
+        /* so many steps end in a circle */
+        for (int64_t i = 0; i < p->n_name && !whim_gb_late(b); i++) {
             open = first_open(b, settled, b->rules[open].node);
         }
-        refuse_loop(p, open);
+        if (!whim_gb_failed(b)) {
+            refuse_loop(p, open);
+        }
     }
     whim_free(settled);
 }
 
 /* --- small rules ------------------------------------------------------------------------------ */
 
-/* About how many states a part takes when it is written out; above the limit where it calls. */
+static int64_t at_most(int64_t n)
+{
+    return n <= MAX_IN_PLACE ? n : MAX_IN_PLACE + 1;
+}
+
+/* About how many states a part takes when it is written out; above the limit where it calls, and
+ * then so, and no more, in all that holds it: a rule that calls itself is never small. */
 static int64_t size_of(const whim_grammar_builder *b, int32_t index)
 {
     const gnode *node = &b->nodes[index];
@@ -180,17 +189,16 @@ static int64_t size_of(const whim_grammar_builder *b, int32_t index)
     case GN_CALL:
         return MAX_IN_PLACE + 1;
     case GN_BYTES:
-        return node->b;
+        return at_most(node->b);
     case GN_REPEAT:
         n = node->hi > node->lo ? node->hi : node->lo + (node->hi < 0);
-        n = n > MAX_IN_PLACE ? MAX_IN_PLACE + 1 : n;
-        return 1 + n * size_of(b, node->a);
+        return at_most(1 + at_most(n < 1 ? 1 : n) * size_of(b, node->a));
     case GN_SEQ:
     case GN_ANY_OF:
         for (int32_t i = 0; i < node->b && n <= MAX_IN_PLACE; i++) {
             n += size_of(b, b->kids[node->a + i]);
         }
-        return n;
+        return at_most(n);
     default:
         return n;
     }

@@ -86,6 +86,7 @@ struct whim_grammar_builder {
     grule *rules;
     int64_t n_rule, cap_rule;
     int64_t n_rule_done;  /* rules before it have been written */
+    bool has_named_rules; /* of GBNF, which may put anything between quotes */
     const json_t *schema; /* the document that references point into */
     json_t *made;         /* array that owns schemas made by merging */
     char **marks; /* literal texts and marks of the caller: special tokens inside are legal */

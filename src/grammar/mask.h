@@ -90,8 +90,9 @@ typedef struct gwalk {
     int64_t step_frame;
     gtodo *todo; /* of the set being made */
     int64_t n_todo, cap_todo;
-    int64_t work; /* entries of lists that were joined since it was set to 0 */
-    bool failed;  /* memory ran out, or the work is too much: what is walked is dead */
+    int64_t work;  /* entries of lists that were joined since it was set to 0 */
+    int64_t looks; /* at places of sets, since then */
+    bool failed;   /* memory ran out, or the work is too much: what is walked is dead */
 } gwalk;
 
 WHIM_MUST_CHECK whim_err whim_walk_init(gwalk *w, const whim_grammar *g, int64_t max_bytes);

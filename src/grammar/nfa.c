@@ -60,7 +60,11 @@ static int32_t emit_bytes(gnfa *nfa, const gnode *node, int32_t from)
 static int32_t emit_repeat(gnfa *nfa, const gnode *node, int32_t from)
 {
     for (int64_t i = 0; i < node->lo && from >= 0; i++) {
-        from = whim_nfa_emit(nfa, node->a, from);
+        int32_t to = whim_nfa_emit(nfa, node->a, from);
+        if (to == from) {
+            break; /* the body is empty, and so is any number of it */
+        }
+        from = to;
     }
     int32_t end = whim_nfa_state(nfa);
     if (node->hi < 0) {

@@ -160,7 +160,7 @@ bool whim_grammar_mask(whim_grammar_state *s, uint32_t *mask, int64_t n_word)
     const whim_grammar_vocab *v = s->v;
     memset(s->bits, 0, (size_t)v->n_word * sizeof *s->bits);
     s->walk.failed = false;
-    s->walk.work = 0;
+    s->walk.work = s->walk.looks = 0;
     for (int64_t i = 0; i < s->n_cur; i++) {
         if (s->g->states[s->cur[i].state].moves) {
             mask_place(s, s->cur[i]);
@@ -207,7 +207,7 @@ bool whim_grammar_accept(whim_grammar_state *s, int32_t id)
         return false;
     }
     s->walk.failed = false;
-    s->walk.work = 0;
+    s->walk.work = s->walk.looks = 0;
     whim_walk_many(&s->walk, special ? s->root : s->cur, special ? s->n_root : s->n_cur);
     return whim_walk_bytes(&s->walk, bytes, n) && take_level(s, n);
 }

@@ -11,6 +11,10 @@
  * have long lists; so many steps are some hundredths of a second. */
 enum { MAX_WORK = 8 << 20 };
 
+/* What looking through the places of a set may take for the same, which are thousands where a
+ * grammar has as many rules at once; and what all lists may hold. */
+enum { MAX_LOOKS = 1 << 28, MAX_LISTED = 16 << 20 };
+
 static bool grow(gwalk *w, void *array, int64_t need, int64_t *cap, int64_t size)
 {
     bool ok = whim_grow(array, need, cap, size);
@@ -18,11 +22,23 @@ static bool grow(gwalk *w, void *array, int64_t need, int64_t *cap, int64_t size
     return ok;
 }
 
+static bool room_for(gwalk *w, int64_t n)
+{
+    w->failed = w->failed || w->n_list + n > MAX_LISTED;
+    return !w->failed && grow(w, &w->lists, w->n_list + n, &w->cap_list, sizeof *w->lists);
+}
+
+static void count_looks(gwalk *w, int64_t n)
+{
+    w->looks += n;
+    w->failed = w->failed || w->looks > MAX_LOOKS;
+}
+
 /* --- lists and frames ------------------------------------------------------------------------- */
 
 static int32_t list_of(gwalk *w, int32_t frame)
 {
-    if (!grow(w, &w->lists, w->n_list + 2, &w->cap_list, sizeof *w->lists)) {
+    if (!room_for(w, 2)) {
         return 0;
     }
     int32_t list = (int32_t)w->n_list;
@@ -55,7 +71,7 @@ static int32_t list_join(gwalk *w, int32_t one, int32_t two)
     int64_t need = (int64_t)w->lists[one] + w->lists[two] + 1;
     w->work += need;
     w->failed = w->failed || w->work > MAX_WORK;
-    if (w->failed || !grow(w, &w->lists, w->n_list + need, &w->cap_list, sizeof *w->lists)) {
+    if (w->failed || !room_for(w, need)) {
         return one;
     }
     const int32_t *a = w->lists + one, *b = w->lists + two;
@@ -82,6 +98,7 @@ static int32_t list_join(gwalk *w, int32_t one, int32_t two)
 /* The frame of this step that goes on in `to`; a second caller joins the first. */
 static int32_t frame_of(gwalk *w, int32_t to, int32_t list)
 {
+    count_looks(w, w->n_frame - w->step_frame);
     for (int64_t f = w->step_frame; f < w->n_frame; f++) {
         if (w->frames[f].to == to) {
             w->frames[f].list = list_join(w, w->frames[f].list, list);
@@ -110,6 +127,7 @@ static void todo_add(gwalk *w, int32_t place, int32_t list)
 /* Add a place to the set being made; one that is there already gets more callers. */
 static void place_add(gwalk *w, glevel *set, int32_t state, int32_t list)
 {
+    count_looks(w, set->n);
     for (int32_t i = 0; i < set->n; i++) {
         gconfig *c = &w->configs[set->begin + i];
         if (c->state == state) {

@@ -118,7 +118,9 @@ static bool read_grammar(const whim_fields *f, const char *key, whim_task *task)
 static bool read_form(const whim_fields *f, const char *key, form_kind kind, const char *name,
                       whim_task *task)
 {
-    if (whim_field(f, key) == NULL || (kind == FORM_OBJECT && json_is_false(whim_field(f, key)))) {
+    const json_t *value = whim_field(f, key);
+    if (value == NULL || (kind == FORM_OBJECT && json_is_false(value)) ||
+        (kind == FORM_GRAMMAR && whim_peek_is(value, ""))) { /* as some clients send none */
         return true;
     }
     if (!whim_task_one_form(f, key, task)) {

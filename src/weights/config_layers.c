@@ -63,7 +63,9 @@ static whim_err parse_window(whim_config *config, const whim_layer_kinds *kinds,
     bool is_null = whim_json_is_null(top, "sliding_window");
     bool uses = kinds->all ? !is_null : kinds->by_type && whim_json_has(top, "layer_types");
     int32_t window = is_null ? 0 : 4096;
-    WHIM_TRY(whim_json_get_bool(top, "use_sliding_window", &uses));
+    if (!kinds->all) {
+        WHIM_TRY(whim_json_get_bool(top, "use_sliding_window", &uses));
+    }
     if (uses) {
         WHIM_TRY(whim_json_get_int32(top, "sliding_window", 1, INT32_MAX, &window));
         config->window = window;
