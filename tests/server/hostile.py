@@ -181,7 +181,8 @@ def field_rows():
         yield f"prompt {ids!r}", posted(COMPLETIONS, {"prompt": ids, "max_tokens": 1}), 400
     yield "empty prompt", posted(COMPLETIONS, {"prompt": "", "max_tokens": 1}), (200, 400)
     yield "no messages", posted(CHAT, {"messages": []}), 400
-    yield "role that does not exist", posted(CHAT, {"messages": [{"role": "root", "content": "a"}]}), 400
+    yield "role that the template prints as it is", posted(CHAT, {"messages": [{"role": "root", "content": "a"}], "max_tokens": 1}), 200
+    yield "role that is a number", posted(CHAT, {"messages": [{"role": 1, "content": "a"}]}), 400
     yield "message that is a text", posted(CHAT, {"messages": ["a"]}), 400
     yield "content that is a number", posted(CHAT, {"messages": [{"role": "user", "content": 1}]}), 400
     yield "image", posted(CHAT, said([{"type": "image_url", "image_url": {"url": "http://127.0.0.1/x"}}])), 400
