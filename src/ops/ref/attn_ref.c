@@ -19,6 +19,8 @@
 
 enum { KEYS, VALUES };
 
+enum { CHUNK = 16 }; /* elements of a vector that are loaded at once: tests run the law */
+
 /* Number of a stored vector inside its page. */
 static int64_t vector_index(const whim_kv_view *kv, int which, int64_t place, int64_t head)
 {
@@ -56,20 +58,30 @@ static void kv_store(const whim_kv_view *kv, int64_t page, int64_t vector, const
     }
 }
 
-/* An element as stored: for Q8 the integer. */
-static float kv_load(const whim_kv_view *kv, int64_t page, int64_t vector, int64_t i)
+/* Elements first .. first + n - 1 of a vector as stored: for Q8 the integers. */
+static void kv_load(const whim_kv_view *kv, int64_t page, int64_t vector, int64_t first, int64_t n,
+                    float *x)
 {
     const char *at = page_at(kv, page);
-    int64_t elem = vector * kv->d_head + i;
+    int64_t elem = vector * kv->d_head + first;
     switch (kv->type) {
     case WHIM_KV_F32:
-        return ((const float *)at)[elem];
+        memcpy(x, (const float *)at + elem, (size_t)n * sizeof *x);
+        break;
     case WHIM_KV_BF16:
-        return whim_bf16_to_f32(((const uint16_t *)at)[elem]);
+        for (int64_t i = 0; i < n; i++) {
+            x[i] = whim_bf16_to_f32(((const uint16_t *)at)[elem + i]);
+        }
+        break;
     case WHIM_KV_F16:
-        return whim_f16_to_f32(((const uint16_t *)at)[elem]);
+        for (int64_t i = 0; i < n; i++) {
+            x[i] = whim_f16_to_f32(((const uint16_t *)at)[elem + i]);
+        }
+        break;
     default:
-        return (float)((const int8_t *)at)[elem];
+        for (int64_t i = 0; i < n; i++) {
+            x[i] = (float)((const int8_t *)at)[elem + i];
+        }
     }
 }
 
@@ -100,8 +112,13 @@ static void kv_read_vector(const whim_kv_view *kv, int64_t slot, int which, int6
 {
     int64_t page = slot / kv->page_len;
     int64_t vector = vector_index(kv, which, slot % kv->page_len, head);
+    if (slot < 0) {
+        memset(x, 0, (size_t)kv->d_head * sizeof *x);
+        return;
+    }
+    kv_load(kv, page, vector, 0, kv->d_head, x);
     for (int64_t i = 0; i < kv->d_head; i++) {
-        x[i] = slot < 0 ? 0.0f : kv_scaled(kv, page, vector, kv_load(kv, page, vector, i));
+        x[i] = kv_scaled(kv, page, vector, x[i]);
     }
 }
 
@@ -150,25 +167,34 @@ static float attn_score(const attn_row *row, int64_t key)
     const whim_kv_view *kv = &row->a->kv;
     int64_t page = row->pages[key / kv->page_len];
     int64_t vector = vector_index(kv, KEYS, key % kv->page_len, row->head);
-    float acc = 0.0f;
-    for (int64_t i = 0; i < kv->d_head; i++) {
-        float q = round_like_kv(kv, row->q[i] * row->a->scale);
-        acc = whim_fmaf(q, kv_load(kv, page, vector, i), acc);
+    float acc = 0.0f, k[CHUNK];
+    for (int64_t first = 0; first < kv->d_head; first += CHUNK) {
+        int64_t n = kv->d_head - first < CHUNK ? kv->d_head - first : CHUNK;
+        kv_load(kv, page, vector, first, n, k);
+        for (int64_t i = 0; i < n; i++) {
+            float q = round_like_kv(kv, row->q[first + i] * row->a->scale);
+            acc = whim_fmaf(q, k[i], acc);
+        }
     }
     return kv_scaled(kv, page, vector, acc);
 }
 
-static float attn_values(const attn_row *row, const float *p, int64_t first, int64_t n, int64_t i)
+/* Elements at .. at + n_elem - 1 of the weighted sum of values, at most a chunk. */
+static void attn_values(const attn_row *row, const float *p, int64_t first, int64_t n, int64_t at,
+                        int64_t n_elem, float acc[CHUNK])
 {
     const whim_kv_view *kv = &row->a->kv;
-    float acc = 0.0f;
+    float v[CHUNK] = {0};
+    memset(acc, 0, CHUNK * sizeof *acc);
     for (int64_t j = 0; j < n; j++) {
         int64_t page = row->pages[(first + j) / kv->page_len];
         int64_t vector = vector_index(kv, VALUES, (first + j) % kv->page_len, row->head);
         float weight = kv_scaled(kv, page, vector, round_like_kv(kv, p[j]));
-        acc = whim_fmaf(weight, kv_load(kv, page, vector, i), acc);
+        kv_load(kv, page, vector, at, n_elem, v);
+        for (int i = 0; i < CHUNK; i++) {
+            acc[i] = whim_fmaf(weight, v[i], acc[i]);
+        }
     }
-    return acc;
 }
 
 /* Keys first .. first + n - 1, all in one segment. */
@@ -189,9 +215,14 @@ static void attn_segment(attn_row *row, int64_t first, int64_t n)
     float new_max = row->started && row->max > max ? row->max : max;
     float keep = row->started ? whim_expf(row->max - new_max) : 0.0f;
     float take = row->started ? whim_expf(max - new_max) : 1.0f;
-    for (int64_t i = 0; i < row->a->kv.d_head; i++) {
-        float o = attn_values(row, p, first, n, i);
-        row->out[i] = row->started ? whim_fmaf(row->out[i], keep, o * take) : o;
+    int64_t d = row->a->kv.d_head;
+    for (int64_t at = 0; at < d; at += CHUNK) {
+        int64_t n_elem = d - at < CHUNK ? d - at : CHUNK;
+        float o[CHUNK], *out = row->out + at;
+        attn_values(row, p, first, n, at, n_elem, o);
+        for (int64_t i = 0; i < n_elem; i++) {
+            out[i] = row->started ? whim_fmaf(out[i], keep, o[i] * take) : o[i];
+        }
     }
     row->sum = row->started ? whim_fmaf(row->sum, keep, sum * take) : sum;
     row->max = new_max;
