@@ -225,15 +225,25 @@ typedef struct choice {
     double draft_ns;
 } choice;
 
-/* What rows promise that were given so far, and what it takes to find them. */
+/* Rows that were given so far, and the tokens that all promise. */
 typedef struct given {
     int64_t n;
-    double tokens, finding_ns;
+    double tokens;
 } given;
 
+/* What it takes a draft to find a group's rows. */
+static double drafting_ns(const whim_width_ask *asks, int64_t n_ask, const int64_t *widths)
+{
+    double ns = 0;
+    for (int64_t i = 0; i < n_ask; i++) {
+        ns += widths[i] > 0 ? asks[i].once_ns + (double)widths[i] * asks[i].each_ns : 0;
+    }
+    return ns;
+}
+
 /* Fill up a group that has n_row rows without them: to `level` rows. */
-static void group_fill(const choice *c, const whim_width_group *group, const whim_width_ask *asks,
-                       int64_t level, int64_t *widths, given *g)
+static void group_fill(const whim_width_group *group, const whim_width_ask *asks, int64_t level,
+                       int64_t *widths, given *g)
 {
     int64_t rows = group->n_row, at = 0;
     for (int64_t i = 0; i < group->n_ask; i++) {
@@ -245,8 +255,6 @@ static void group_fill(const choice *c, const whim_width_group *group, const whi
         if (at >= 0) {
             g->n++;
             g->tokens += promise;
-            g->finding_ns +=
-                c->draft_ns + asks[at].each_ns + (widths[at] == 0 ? asks[at].once_ns : 0);
             widths[at]++;
         }
     }
@@ -262,14 +270,17 @@ static int64_t rows_give(const choice *c, int64_t n, int64_t *widths)
     memset(widths, 0, (size_t)c->n_ask * sizeof *widths);
     for (int64_t i = 1; i <= n; i++) {
         int64_t level = c->most_rows + i - 1, before = g.n, first = 0;
+        double drafting = 0; /* of the group that takes longest */
         for (int32_t k = 0; k < c->n_group; k++) {
-            group_fill(c, &c->groups[k], c->asks + first, level, widths + first, &g);
+            group_fill(&c->groups[k], c->asks + first, level, widths + first, &g);
+            double ns = drafting_ns(c->asks + first, c->groups[k].n_ask, widths + first);
+            drafting = ns > drafting ? ns : drafting;
             first += c->groups[k].n_ask;
         }
         if (g.n == before && i > 1) {
             return best;
         }
-        double cost = whim_step_costs_of(c->costs, level) + g.finding_ns;
+        double cost = whim_step_costs_of(c->costs, level) + (double)g.n * c->draft_ns + drafting;
         if (g.n > before && cost / g.tokens < least) {
             least = cost / g.tokens;
             best = i;

@@ -123,17 +123,27 @@ static pass_room room_of(const whim_service *s, const whim_group *group)
                        .n_free = whim_runner_pool_of(s->runner, group->index)->n_free};
 }
 
+/* The most choices, and the most rows, that a group has in a pass: groups take theirs at the same
+ * time, so these tell what it costs. */
+typedef struct pass_size {
+    int64_t n_choice, n_row;
+} pass_size;
+
 /* What the draft is asked for, at the front of the list; returns for how many choices. Who comes
  * when little is left gets a narrower block. */
-static int64_t draft_wanted(whim_service *s, int64_t *n_row)
+static int64_t draft_wanted(whim_service *s, pass_size *largest)
 {
     whim_drafts *d = &s->drafts;
     int64_t n_wanted = 0;
     pass_room left = {0};
+    pass_size size = {0};
     for (int64_t i = 0; i < d->n; i++) {
         whim_choice *c = d->choices[i];
         whim_sequence *seq = whim_sched_at_last(c->req);
-        left = c->group != left.group ? room_of(s, c->group) : left;
+        if (c->group != left.group) {
+            left = room_of(s, c->group);
+            size = (pass_size){0};
+        }
         int64_t n = left_of_pass(d, d->widths[i], left.n_out, left.n_row);
         n = c->n_found > 0 ? 0 : rows_in_pages(d, seq, n, left.n_free);
         if (n == 0) {
@@ -151,7 +161,10 @@ static int64_t draft_wanted(whim_service *s, int64_t *n_row)
         d->choices[n_wanted++] = c;
         left.n_out -= n;
         left.n_row -= rows;
-        *n_row += rows;
+        size.n_row += rows;
+        size.n_choice++;
+        largest->n_row = size.n_row > largest->n_row ? size.n_row : largest->n_row;
+        largest->n_choice = size.n_choice > largest->n_choice ? size.n_choice : largest->n_choice;
     }
     return n_wanted;
 }
@@ -167,16 +180,17 @@ static void drafted_take(whim_choice *c, int64_t n)
     c->n_found = whim_choice_cut(c, c->found, n, WHIM_WIDTH_MOST, &c->n_sure);
 }
 
-/* Passes for n choices took so long, with n_row rows in all. Those of a serial draft have a row for
- * each choice, and are as many as the most that one wants. */
-static void costs_learn(whim_drafts *d, int64_t n, int64_t n_row, int64_t ns)
+/* Passes for n choices took so long. Those of a serial draft have a row for each choice of a group,
+ * and are as many as the most that one wants. */
+static void costs_learn(whim_drafts *d, int64_t n, pass_size largest, int64_t ns)
 {
     int64_t most = 1;
     for (int64_t i = 0; i < n; i++) {
         most = d->wanted[i].n > most ? d->wanted[i].n : most;
     }
-    whim_step_costs_learn(&d->costs, d->model->serial ? n : n_row,
-                          d->model->serial ? ns / most : ns);
+    bool serial = d->model->serial;
+    whim_step_costs_learn(&d->costs, serial ? largest.n_choice : largest.n_row,
+                          serial ? ns / most : ns);
 }
 
 /* One may have been in the way when a rank was lost. */
@@ -185,7 +199,8 @@ enum { MOST_FAILED = 2 };
 static void draft_ask(whim_service *s)
 {
     whim_drafts *d = &s->drafts;
-    int64_t n_row = 0, n = draft_wanted(s, &n_row), begun = whim_clock_ns();
+    pass_size largest = {0};
+    int64_t n = draft_wanted(s, &largest), begun = whim_clock_ns();
     whim_diag diag = {""};
     d->asked = true;
     if (n == 0) {
@@ -195,7 +210,7 @@ static void draft_ask(whim_service *s)
     if (err == WHIM_ERR_OK) {
         d->n_failed = 0;
         d->spent_ns = whim_clock_ns() - begun;
-        costs_learn(d, n, n_row, d->spent_ns);
+        costs_learn(d, n, largest, d->spent_ns);
         for (int64_t i = 0; i < n; i++) {
             drafted_take(d->choices[i], d->wanted[i].n);
         }
@@ -230,15 +245,15 @@ static bool ask_make(const whim_service *s, const whim_choice *c, whim_width_ask
     return ask->n_found > 0;
 }
 
-/* Passes of a serial draft are shared by all that ask it. */
-static void each_share(whim_service *s)
+/* Passes of a serial draft are shared by all of a group that ask it, from `first` on. */
+static void each_share(whim_service *s, int64_t first)
 {
     whim_drafts *d = &s->drafts;
     int64_t n = 0;
-    for (int64_t i = 0; i < d->n; i++) {
+    for (int64_t i = first; i < d->n; i++) {
         n += d->asks[i].each_ns > 0;
     }
-    for (int64_t i = 0; i < d->n && n > 1; i++) {
+    for (int64_t i = first; i < d->n && n > 1; i++) {
         d->asks[i].each_ns = d->asks[i].each_ns > 0 ? draft_cost(s, n) / (double)n : 0;
     }
 }
@@ -274,8 +289,8 @@ static int64_t widths_choose(whim_service *s)
     for (int32_t i = 0; i < s->n_group; i++) {
         int64_t before = d->n, n_row = asks_make(s, &s->groups[i]);
         groups[i] = (whim_width_group){d->n - before, n_row};
+        each_share(s, before);
     }
-    each_share(s);
     if (d->n > 0 && !s->cfg.propose_all) {
         whim_width_choose_groups(&s->costs, groups, s->n_group, d->asks, LOOKUP_NS, d->widths);
     }

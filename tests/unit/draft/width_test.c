@@ -126,6 +126,29 @@ static void groups_pay_for_the_largest(void **state)
     assert_true(n_free > 20);
 }
 
+/* Drafts of groups work at the same time: two groups that are alike propose what one alone does. */
+static void groups_draft_at_once(void **state)
+{
+    (void)state;
+    whim_step_costs costs;
+    costs_make(&costs);
+    static const whim_width_group groups[] = {{1, 1}, {1, 1}};
+    int64_t sum = 0;
+    for (int64_t ns = 0; ns <= 700; ns += 50) {
+        whim_hits hits;
+        hits_set(&hits, 0.8);
+        whim_width_ask one = {.hits = &hits, .n_found = 7, .once_ns = 100, .each_ns = (double)ns};
+        whim_width_ask asks[] = {one, one};
+        int64_t alone = -1, widths[2];
+        whim_width_choose(&costs, &one, 1, 1, 0, &alone);
+        whim_width_choose_groups(&costs, groups, 2, asks, 0, widths);
+        assert_int_equal(widths[0], alone);
+        assert_int_equal(widths[1], alone);
+        sum += alone;
+    }
+    assert_true(sum > 7);
+}
+
 /* A group without rows, or without anything to propose, is in no other's way. */
 static void empty_groups_change_nothing(void **state)
 {
@@ -604,6 +627,7 @@ int main(void)
         cmocka_unit_test(a_late_pass_is_doubted),
         cmocka_unit_test(two_requests_share_the_rows),
         cmocka_unit_test(groups_pay_for_the_largest),
+        cmocka_unit_test(groups_draft_at_once),
         cmocka_unit_test(empty_groups_change_nothing),
         cmocka_unit_test(nothing_known_is_nothing_proposed),
         cmocka_unit_test(doubts_narrow_a_block),
