@@ -216,7 +216,7 @@ static whim_err cfg_check(const whim_bridge_cfg *cfg, whim_diag *diag)
 static void take_over(whim_bridge *b, const whim_bridge_cfg *cfg)
 {
     b->shared = cfg->memory->shared;
-    b->comm = (whim_comm){.shared = b->shared, .n_rank = b->shared->n_rank};
+    b->comm = (whim_comm){.shared = b->shared, .n_rank = b->shared->n_rank, .stride = 1};
     b->ops = cfg->ops;
     b->generation = cfg->generation;
     b->node = cfg->node;

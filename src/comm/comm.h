@@ -38,15 +38,18 @@ void whim_comm_memory_close(whim_comm_memory *memory);
 typedef struct whim_comm {
     struct whim_comm_shared *shared;
     int32_t rank, n_rank;
-    uint64_t n_round;  /* rounds that this rank has begun */
-    int64_t wait_ns;   /* how long it waits for a peer */
-    int64_t spin_ns;   /* of that, without sleep */
-    bool yields;       /* its CPU, before it sleeps */
-    uint64_t yield_at; /* not before this round: the CPU went to others than ranks */
-    int64_t waited_ns; /* all waits so far, for meters */
-    int64_t n_call;    /* collectives so far */
-    int64_t n_byte;    /* of their messages, each counted once */
-    whim_diag diag;    /* why the group ended */
+    int32_t seat, stride; /* rank r has seat + r * stride */
+    int32_t set, span;    /* of seats; ranks of a block (whim_comm_split), 0: there are none */
+    struct whim_comm *of; /* of all ranks, which counts for this one; NULL: it is that */
+    uint64_t n_round;     /* rounds that this rank has begun */
+    int64_t wait_ns;      /* how long it waits for a peer */
+    int64_t spin_ns;      /* of that, without sleep */
+    bool yields;          /* its CPU, before it sleeps */
+    uint64_t yield_at;    /* not before this round: the CPU went to others than ranks */
+    int64_t waited_ns;    /* all waits so far, for meters */
+    int64_t n_call;       /* collectives so far */
+    int64_t n_byte;       /* of their messages, each counted once */
+    whim_diag diag;       /* why the group ended */
 } whim_comm;
 
 typedef struct whim_comm_cfg {
@@ -57,6 +60,14 @@ typedef struct whim_comm_cfg {
 
 /* Each rank opens once. */
 void whim_comm_open(whim_comm *comm, const whim_comm_memory *memory, const whim_comm_cfg *cfg);
+
+/* Some of the ranks of a comm, with collectives of their own in between those of all: ranks are cut
+ * into blocks of `span` neighbours, and a rank has one comm with those of its block, and one with
+ * those that have its place in the other blocks. Order counts among the calls of one comm; the end
+ * of one is the end of all. Each rank splits before its first call, and where it opened its comm
+ * anew; both must outlive `comm`'s last call. Ranks of both are of one host. */
+typedef enum whim_comm_set { WHIM_COMM_ALL, WHIM_COMM_BLOCK, WHIM_COMM_ACROSS } whim_comm_set;
+void whim_comm_split(whim_comm *comm, int32_t span, whim_comm *block, whim_comm *across);
 
 /* Ends the group from outside, by a watchman that has seen a rank die. The first reason counts. */
 void whim_comm_abort(const whim_comm_memory *memory, const char *why);

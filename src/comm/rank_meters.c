@@ -23,8 +23,9 @@ void whim_comm_step_done(const whim_comm *comm)
 
 void whim_comm_count_bytes(whim_comm *comm, int64_t n)
 {
-    comm->n_byte += n;
-    count(&comm->shared->seats[comm->rank].tally.n_byte, n);
+    whim_comm *all = comm->of != NULL ? comm->of : comm;
+    all->n_byte += n;
+    count(&all->shared->seats[all->rank].tally.n_byte, n);
 }
 
 void whim_comm_count_letter(struct whim_comm_shared *shared, int32_t rank, int64_t n)

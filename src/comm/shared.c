@@ -29,14 +29,15 @@ enum {
 
 static int64_t seats_bytes(int32_t n_rank)
 {
-    int64_t bytes =
-        (int64_t)sizeof(struct whim_comm_shared) + n_rank * (int64_t)sizeof(whim_comm_seat);
+    int64_t bytes = (int64_t)sizeof(struct whim_comm_shared) +
+                    WHIM_COMM_SETS * n_rank * (int64_t)sizeof(whim_comm_seat);
     return (bytes + 4095) / 4096 * 4096;
 }
 
 static int64_t pieces_end(int32_t n_rank)
 {
-    return seats_bytes(n_rank) + (int64_t)n_rank * WHIM_COMM_TURNS * WHIM_COMM_PIECE;
+    return seats_bytes(n_rank) +
+           (int64_t)n_rank * WHIM_COMM_SETS * WHIM_COMM_TURNS * WHIM_COMM_PIECE;
 }
 
 static int64_t shared_bytes(int32_t n_rank)
@@ -116,6 +117,7 @@ void whim_comm_open(whim_comm *comm, const whim_comm_memory *memory, const whim_
     *comm = (whim_comm){.shared = memory->shared,
                         .rank = cfg->rank,
                         .n_rank = memory->shared->n_rank,
+                        .stride = 1,
                         .wait_ns = cfg->wait_ns > 0 ? cfg->wait_ns : WHIM_NS_PER_S,
                         .spin_ns = cfg->crowded ? SPIN_CROWDED_NS : SPIN_NS,
                         .yields = cfg->crowded};
@@ -124,8 +126,9 @@ void whim_comm_open(whim_comm *comm, const whim_comm_memory *memory, const whim_
 
 char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint64_t round)
 {
-    int64_t index = (int64_t)rank * WHIM_COMM_TURNS + (int64_t)(round % WHIM_COMM_TURNS);
-    return (char *)comm->shared + seats_bytes(comm->n_rank) + index * WHIM_COMM_PIECE;
+    int64_t seat = comm->seat + (int64_t)rank * comm->stride;
+    int64_t index = seat * WHIM_COMM_TURNS + (int64_t)(round % WHIM_COMM_TURNS);
+    return (char *)comm->shared + seats_bytes(comm->shared->n_rank) + index * WHIM_COMM_PIECE;
 }
 
 /* --- the end of a group ----------------------------------------------------------------------- */
@@ -177,7 +180,11 @@ whim_err whim_comm_check(const whim_comm *comm, whim_diag *diag)
 
 static whim_err ended(whim_comm *comm)
 {
-    return whim_comm_why(comm->shared, &comm->diag);
+    whim_err err = whim_comm_why(comm->shared, &comm->diag);
+    if (comm->of != NULL) {
+        comm->of->diag = comm->diag;
+    }
+    return err;
 }
 
 whim_err whim_comm_end(whim_comm *comm)
@@ -209,9 +216,10 @@ static whim_err late(whim_comm *comm, int32_t peer, const whim_comm_wait *wait,
     char here[128];
     call_print(mine, here, sizeof here);
     whim_fail(&comm->diag, WHIM_ERR_DEVICE,
-              "rank %d has not come to %s within %.2g s: it is %u rounds behind rank %d", peer,
-              here, (double)wait->waited_ns / 1e9,
-              round - atomic_load(&comm->shared->seats[peer].n_round), comm->rank);
+              "rank %d has not come to %s within %.2g s: it is %u rounds behind rank %d",
+              whim_comm_number(comm, peer), here, (double)wait->waited_ns / 1e9,
+              round - atomic_load(&whim_comm_seat_of(comm, peer)->n_round),
+              whim_comm_number(comm, comm->rank));
     return whim_comm_end(comm);
 }
 
@@ -222,7 +230,18 @@ static whim_err differs(whim_comm *comm, int32_t peer, const whim_comm_call *min
     call_print(mine, here, sizeof here);
     call_print(its, there, sizeof there);
     whim_fail(&comm->diag, WHIM_ERR_DEVICE, "ranks disagree: rank %d calls %s, rank %d calls %s",
-              comm->rank, here, peer, there);
+              whim_comm_number(comm, comm->rank), here, whim_comm_number(comm, peer), there);
+    return whim_comm_end(comm);
+}
+
+static whim_err passed_by(whim_comm *comm, int32_t peer, const whim_comm_call *mine,
+                          const char *site)
+{
+    char here[128];
+    call_print(mine, here, sizeof here);
+    whim_fail(&comm->diag, WHIM_ERR_DEVICE,
+              "ranks disagree: rank %d calls %s, rank %d is at \"%.31s\"",
+              whim_comm_number(comm, comm->rank), here, whim_comm_number(comm, peer), site);
     return whim_comm_end(comm);
 }
 
@@ -253,8 +272,9 @@ static void yield(whim_comm *comm, int64_t now_ns)
 
 static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mine, uint32_t round)
 {
-    whim_comm_seat *seat = &comm->shared->seats[peer];
+    whim_comm_seat *seat = whim_comm_seat_of(comm, peer);
     whim_comm_wait wait = {0};
+    char site[32];
     while (!has_come(seat, round)) {
         for (int i = 0; i < TURNS_PER_LOOK && !has_come(seat, round); i++) {
             whim_os_cpu_relax();
@@ -263,7 +283,11 @@ static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mi
         if (atomic_load_explicit(&comm->shared->state, memory_order_relaxed) != WHIM_COMM_GOOD) {
             return ended(comm);
         }
-        if (whim_comm_wait_is_over(&wait, comm->shared, peer, comm->wait_ns)) {
+        if (whim_comm_passed_by(comm, peer, round, site)) {
+            return passed_by(comm, peer, mine, site);
+        }
+        if (whim_comm_wait_is_over(&wait, comm->shared, (int32_t)(seat - comm->shared->seats),
+                                   comm->wait_ns)) {
             return late(comm, peer, &wait, mine, round);
         }
         if (comm->yields && waited < YIELD_NS && comm->n_round >= comm->yield_at) {
@@ -292,6 +316,7 @@ whim_comm_call whim_comm_call_of(whim_comm *comm, whim_comm_kind kind, int64_t s
     bool floats = kind == WHIM_COMM_ALL_REDUCE || kind == WHIM_COMM_REDUCE_SCATTER;
     comm->n_call++;
     whim_comm_count_bytes(comm, floats ? size * (int64_t)sizeof(float) : size);
+    whim_comm_place_tell(comm, site);
     return whim_comm_call_again(kind, size, site);
 }
 
@@ -315,7 +340,7 @@ void whim_comm_round_tell(whim_comm *comm, const whim_comm_call *call, whim_comm
 {
     comm->n_round++;
     uint64_t turn = comm->n_round % WHIM_COMM_TURNS;
-    whim_comm_seat *seat = &comm->shared->seats[comm->rank];
+    whim_comm_seat *seat = whim_comm_seat_of(comm, comm->rank);
     seat->calls[turn] = *call;
     seat->wrote[turn] = wrote;
     whim_comm_tell(comm->shared, &seat->n_round, &seat->sleepers, comm->n_round);
@@ -330,7 +355,7 @@ whim_err whim_comm_round_wait(whim_comm *comm, const whim_comm_call *call, uint6
     for (int32_t i = 1; i < comm->n_rank; i++) {
         int32_t peer = (comm->rank + i) % comm->n_rank;
         WHIM_TRY(wait_for(comm, peer, call, (uint32_t)round));
-        const whim_comm_call *its = &comm->shared->seats[peer].calls[round % WHIM_COMM_TURNS];
+        const whim_comm_call *its = &whim_comm_seat_of(comm, peer)->calls[round % WHIM_COMM_TURNS];
         if (its->kind != call->kind || its->root != call->root || its->size != call->size ||
             strncmp(its->site, call->site, sizeof call->site) != 0) {
             return differs(comm, peer, call, its);
@@ -340,7 +365,8 @@ whim_err whim_comm_round_wait(whim_comm *comm, const whim_comm_call *call, uint6
         return ended(comm);
     }
     if (comm->waited_ns > waited) {
-        whim_comm_count_wait(comm->shared, comm->rank, call->site, comm->waited_ns - waited);
+        whim_comm_count_wait(comm->shared, whim_comm_number(comm, comm->rank), call->site,
+                             comm->waited_ns - waited);
     }
     return WHIM_ERR_OK;
 }

@@ -20,7 +20,10 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { WHIM_COMM_TURNS = 6 }; /* pieces of a rank */
+enum {
+    WHIM_COMM_TURNS = 6, /* pieces of a rank */
+    WHIM_COMM_SETS = 3,  /* of seats and pieces: whim_comm_set */
+};
 
 typedef enum whim_comm_kind {
     WHIM_COMM_ALL_REDUCE,
@@ -70,6 +73,13 @@ typedef struct whim_comm_tally {
     } sites[WHIM_COMM_SITES];
 } whim_comm_tally;
 
+/* Which call a rank is in, of a comm that is split: who waits for it in another set finds out. */
+typedef struct whim_comm_place {
+    _Alignas(128) _Atomic uint32_t n_call; /* told last */
+    _Atomic int32_t set;
+    _Atomic uint64_t site[4]; /* the text of whim_comm_call */
+} whim_comm_place;
+
 /* A rank's own: on cache lines that nobody else writes. */
 typedef struct whim_comm_seat {
     /* told: its piece and call are written. The last 32 bits of its count: as many as a futex has,
@@ -80,8 +90,9 @@ typedef struct whim_comm_seat {
     _Atomic int64_t ticks; /* of its CPU time, where it has no process here, as its host tells */
     whim_comm_call calls[WHIM_COMM_TURNS];
     whim_comm_wrote wrote[WHIM_COMM_TURNS];
-    whim_comm_count read; /* letters (comm/mail.h) */
-    whim_comm_tally tally;
+    whim_comm_count read;  /* letters (comm/mail.h) */
+    whim_comm_tally tally; /* of the first set's */
+    whim_comm_place place; /* the same */
 } whim_comm_seat;
 
 typedef enum whim_comm_state {
@@ -99,7 +110,8 @@ struct whim_comm_shared {
     /* that bridges have sent, heads among them: this host's, on node 0 all */
     _Alignas(128) _Atomic int64_t n_link_byte;
     whim_comm_count bell; /* rung by whoever tells anything while somebody sleeps by it */
-    /* [n_rank], then [n_rank][WHIM_COMM_TURNS] pieces, then WHIM_MAIL_SLOTS letters */
+    /* [WHIM_COMM_SETS][n_rank], then as many [WHIM_COMM_TURNS] pieces, then WHIM_MAIL_SLOTS
+     * letters. Memory that nobody uses is none. */
     whim_comm_seat seats[];
 };
 
@@ -112,6 +124,17 @@ typedef struct whim_comm_letter {
 
 /* Where letter n lies; the first is 0. */
 whim_comm_letter *whim_comm_letter_at(struct whim_comm_shared *shared, uint64_t n);
+
+static inline whim_comm_seat *whim_comm_seat_of(const whim_comm *comm, int32_t rank)
+{
+    return &comm->shared->seats[comm->seat + rank * comm->stride];
+}
+
+/* A rank's number among all. */
+static inline int32_t whim_comm_number(const whim_comm *comm, int32_t rank)
+{
+    return comm->seat + rank * comm->stride - comm->set * comm->shared->n_rank;
+}
 
 /* The piece of a rank in a round. */
 char *whim_comm_piece(const whim_comm *comm, int32_t rank, uint64_t round);
@@ -150,6 +173,11 @@ static inline int64_t whim_comm_max(int64_t a, int64_t b)
 whim_comm_call whim_comm_call_of(whim_comm *comm, whim_comm_kind kind, int64_t size,
                                  const char *site);
 whim_comm_call whim_comm_call_again(whim_comm_kind kind, int64_t size, const char *site);
+
+/* A call of a comm that is split begins. While it waits for `rank` of its own block in `round`: the
+ * other has gone by, and its call is told (31 bytes of `site`). */
+void whim_comm_place_tell(const whim_comm *comm, const char *site);
+bool whim_comm_passed_by(const whim_comm *comm, int32_t rank, uint32_t round, char site[32]);
 
 /* Of a list with an entry for each rank. */
 int32_t whim_comm_parts(const whim_comm *comm, const int64_t *list);
