@@ -65,8 +65,8 @@ void whim_width_choose(const whim_step_costs *costs, const whim_width_ask *asks,
                        int64_t n_row, double draft_ns, int64_t *widths);
 
 /* The same of several groups that take a step together, each its own rows: it costs what the
- * largest group's rows do, and those of the others up to there nothing. Drafts of groups work at the
- * same time, too: the longest counts. Asks are group after group. */
+ * largest group's rows do, and those of the others up to there nothing. Drafts of groups work at
+ * the same time, too: the longest counts. Asks are group after group. */
 typedef struct whim_width_group {
     int64_t n_ask, n_row;
 } whim_width_group;
