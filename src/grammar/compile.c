@@ -239,10 +239,11 @@ static bool compile(whim_grammar_builder *b, int32_t root, whim_grammar *g)
     }
     if (g->start < 0) {
         whim_gb_fail(
-            b, WHIM_ERR_INVALID,
+            b, WHIM_ERR_INVALID, "%s%s%s",
             b->limits.bytes == NULL
                 ? "no answer can satisfy what is asked for"
-                : "no answer that this model's tokens can write satisfies what is asked for");
+                : "no answer that this model's tokens can write satisfies what is asked for",
+            b->impossible.text[0] != '\0' ? ": " : "", b->impossible.text);
         return false;
     }
     return check_calls(b, g) && whim_grammar_find_alike(b, g);

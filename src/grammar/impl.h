@@ -69,6 +69,28 @@ typedef struct gproduct {
 } gproduct;
 void whim_product_deinit(gproduct *p);
 
+typedef struct gcall {
+    int32_t rule, to;
+} gcall;
+
+typedef struct gdfa {
+    int64_t n_state, cap_state;
+    int32_t n_class;
+    uint8_t class_of[256];
+    int32_t *next;       /* [n_state][n_class], -1: nothing */
+    uint8_t *accepts;    /* [n_state] */
+    int32_t *call_begin; /* [n_state + 1] */
+    gcall *calls;
+    int64_t n_call, cap_call;
+} gdfa;
+
+/* The table of a pattern of a schema, kept while it is compiled. */
+typedef struct gmatcher {
+    char *pattern;
+    gdfa table;
+} gmatcher;
+void whim_matchers_deinit(struct whim_grammar_builder *b);
+
 struct whim_grammar_builder {
     whim_grammar_limits limits;
     int64_t deadline;
@@ -92,7 +114,10 @@ struct whim_grammar_builder {
     char **marks; /* literal texts and marks of the caller: special tokens inside are legal */
     int64_t n_mark, cap_mark;
     int32_t string_rule, value_rule, number_rule; /* -1: not made yet */
-    gproduct product; /* made last: the same part is often written many times in a row */
+    gmatcher *matchers;
+    int64_t n_matcher, cap_matcher;
+    whim_diag impossible; /* the first schema that no value fits, "" for none */
+    gproduct product;     /* made last: the same part is often written many times in a row */
 };
 
 /* Grow an array to hold `need` of `size`; false and the builder failed when memory is out. */
@@ -260,21 +285,6 @@ int32_t whim_nfa_emit(gnfa *nfa, int32_t node, int32_t from);
 int32_t whim_nfa_emit_product(gnfa *nfa, const gnode *node, int32_t from);
 int32_t whim_nfa_emit_chars(gnfa *nfa, const gnode *node, int32_t from);
 void whim_nfa_deinit(gnfa *nfa);
-
-typedef struct gcall {
-    int32_t rule, to;
-} gcall;
-
-typedef struct gdfa {
-    int64_t n_state, cap_state;
-    int32_t n_class;
-    uint8_t class_of[256];
-    int32_t *next;       /* [n_state][n_class], -1: nothing */
-    uint8_t *accepts;    /* [n_state] */
-    int32_t *call_begin; /* [n_state + 1] */
-    gcall *calls;
-    int64_t n_call, cap_call;
-} gdfa;
 
 /* The table of a node, without the empty text where `not_empty`; state 0 is the start. false:
  * failed. */

@@ -3,7 +3,7 @@
  * as the shortest decimal that reads as it. A decimal up to an inclusive bound reads as a number up
  * to it, since reading is monotone; near an exclusive one 15 digits are the most that always read
  * as different numbers. */
-#include "grammar/impl.h"
+#include "grammar/schema/schema.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -166,8 +166,9 @@ int32_t whim_gb_decimals(whim_grammar_builder *b, const gbounds *bounds, int32_t
     if ((use.has_lo && !decimal_of(fabs(use.lo), &lo)) ||
         (use.has_hi && !decimal_of(fabs(use.hi), &hi)) || bounds->lo >= 1e15 ||
         bounds->hi <= -1e15 || (use.has_lo && use.has_hi && use.lo > use.hi)) {
-        return whim_gb_fail(b, WHIM_ERR_INVALID,
-                            "%s: no number that can be written is between the bounds", path);
+        gplace place = {.root = path};
+        return whim_gb_impossible(b, &place, NULL,
+                                  "has bounds that no number that can be written is between");
     }
     lo.open = use.above_lo;
     hi.open = use.below_hi;

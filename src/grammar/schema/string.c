@@ -3,7 +3,7 @@
  * character has one spelling: itself, or the short escape where it cannot stand as it is. Or as
  * plain text, in which characters stand for themselves and '<' does not come, so that no tag can
  * end it. */
-#include "grammar/impl.h"
+#include "grammar/schema/schema.h"
 
 #include <string.h>
 
@@ -106,6 +106,15 @@ static int32_t one_char(whim_grammar_builder *b, bool plain, bool one_spelling)
                           : whim_gb_json_any_char(b);
 }
 
+static int32_t pattern_node(whim_grammar_builder *b, const json_t *pattern, bool plain,
+                            const gplace *place)
+{
+    gplace at = {.up = place, .key = "pattern"};
+    char buf[GPLACE_ROOM];
+    return whim_gb_regex(b, json_string_value(pattern),
+                         (gregex_mode){.json = !plain, .search = true}, whim_gplace_text(&at, buf));
+}
+
 /* What stands between the quotes; -1 without a failure: anything, never where it is plain. */
 static int32_t string_body(whim_grammar_builder *b, const json_t *s, bool plain,
                            const gplace *place)
@@ -120,18 +129,18 @@ static int32_t string_body(whim_grammar_builder *b, const json_t *s, bool plain,
         return -1;
     }
     if (hi >= 0 && lo > hi) {
-        return whim_gb_fail(b, WHIM_ERR_INVALID, "%s.minLength is more than maxLength", path);
+        return whim_gb_impossible(b, place, "minLength", "is more than maxLength");
     }
     if ((pattern != NULL && !json_is_string(pattern)) ||
         (format != NULL && !json_is_string(format))) {
         return whim_gb_fail(b, WHIM_ERR_INVALID, "%s: pattern and format must be texts", path);
     }
     if (pattern != NULL) {
-        gplace at = {.up = place, .key = "pattern"};
-        char at_buf[GPLACE_ROOM];
-        body = whim_gb_regex(b, json_string_value(pattern),
-                             (gregex_mode){.json = !plain, .search = true},
-                             whim_gplace_text(&at, at_buf));
+        body = pattern_node(b, pattern, plain, place);
+    }
+    const json_t *more = json_object_get(s, GK_PATTERNS);
+    for (size_t i = 0; i < json_array_size(more) && !whim_gb_failed(b); i++) {
+        body = both(b, body, pattern_node(b, json_array_get(more, i), plain, place));
     }
     if (format != NULL && !whim_gb_failed(b)) {
         body = both(b, body, format_node(b, json_string_value(format), plain, path));

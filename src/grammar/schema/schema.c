@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON schemas: keywords, references, choices and constants. Objects and arrays are in
- * grammar_schema_object.c, texts in grammar_schema_string.c, numbers in grammar_schema_number.c,
- * merging in grammar_schema_merge.c.
+/* JSON schemas: keywords, references, choices and constants.
  *
  * What is written is always valid, but not every valid value can be written: keys come in the
  * schema's order, keys that the schema does not list come only where additionalProperties is given,
  * a type that is not said is the one that the keywords speak about, and oneOf is taken as anyOf. */
-#include "grammar/impl.h"
+#include "grammar/schema/schema.h"
 
 #include "base/str.h"
 
@@ -44,6 +42,18 @@ int32_t whim_gb_fail_at(whim_grammar_builder *b, const gplace *place, const char
                         whim_gplace_text(key == NULL ? place : &at, buf), what);
 }
 
+int32_t whim_gb_impossible(whim_grammar_builder *b, const gplace *place, const char *key,
+                           const char *what)
+{
+    char buf[GPLACE_ROOM];
+    gplace at = {.up = place, .key = key};
+    if (b->impossible.text[0] == '\0') {
+        snprintf(b->impossible.text, sizeof b->impossible.text, "%s %s",
+                 whim_gplace_text(key == NULL ? place : &at, buf), what);
+    }
+    return whim_gb_never(b);
+}
+
 /* --- keywords --------------------------------------------------------------------------------- */
 
 bool whim_schema_has_word(const char *words, const char *key)
@@ -70,6 +80,9 @@ bool whim_schema_is_note(const char *key)
 {
     const char *const rules[] = {choices,   of_all,    of_object, of_array,
                                  of_string, of_number, not_held};
+    if (*key == GK_CHOICES[0]) {
+        return false;
+    }
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (whim_schema_has_word(rules[i], key)) {
             return false;
@@ -240,61 +253,51 @@ static int32_t schema_constants(whim_grammar_builder *b, const json_t *s, const 
         whim_glist_add(b, &alts, whim_gb_text(b, "null"));
     }
     if (alts.n == 0) {
-        whim_gb_fail_at(b, place, NULL, "allows no value: type and constants do not fit");
+        return whim_gb_impossible(b, place, NULL, "allows no value: type and constants do not fit");
     }
     return whim_glist_node(b, &alts, GN_ANY_OF);
 }
 
-/* The schemas of a list; *rest is what the schema says besides, owned by the builder. NULL:
- * failed. */
-static const json_t *list_of(whim_grammar_builder *b, const json_t *s, const char *key,
-                             const gplace *place, const json_t **rest)
+/* Each of a list of choices, with what the schema says besides; NULL: nothing. */
+static int32_t schema_any_of(whim_grammar_builder *b, const json_t *list, const json_t *rest,
+                             const gplace *place, int32_t depth)
 {
-    const json_t *list = json_object_get(s, key);
-    if (!json_is_array(list) || json_array_size(list) == 0) {
-        (void)whim_gb_fail_at(b, place, key, "must be a list of schemas");
-        return NULL;
-    }
-    json_t *copy = json_copy((json_t *)s);
-    if (copy == NULL || json_object_del(copy, key) != 0 || json_array_append(b->made, copy) != 0) {
-        whim_gb_no_memory(b);
-        list = NULL;
-    }
-    *rest = copy;
-    json_decref(copy);
-    return list;
-}
-
-/* anyOf and oneOf: each choice, with what the schema says besides. */
-static int32_t schema_any_of(whim_grammar_builder *b, const json_t *s, const char *key,
-                             const gplace *place, int32_t depth, bool alone)
-{
-    gplace at = {.up = place, .key = key};
-    const json_t *rest, *list = list_of(b, s, key, place, &rest);
     glist alts = {0};
     for (size_t i = 0; i < json_array_size(list) && !whim_gb_failed(b); i++) {
-        gplace each = {.up = &at, .index = (int64_t)i};
+        gplace each = {.up = place, .index = (int64_t)i};
         const json_t *choice = json_array_get(list, i);
-        if (!alone) {
+        if (rest != NULL) {
             choice = whim_gb_schema_merge(b, rest, choice, &each, depth + 1);
         }
-        if (choice != NULL) {
+        if (choice != NULL && !json_is_false(choice)) {
             whim_glist_add(b, &alts, whim_gb_schema_node(b, choice, &each, depth + 1));
         }
     }
+    if (alts.n == 0 && !whim_gb_failed(b)) {
+        return whim_gb_impossible(b, place, NULL, "has no choice that fits what is said besides");
+    }
     return whim_glist_node(b, &alts, GN_ANY_OF);
 }
 
-static int32_t schema_all_of(whim_grammar_builder *b, const json_t *s, const gplace *place,
-                             int32_t depth)
+/* The first list of choices of a merged schema; the next ones wait in what is said besides. */
+static int32_t schema_choices(whim_grammar_builder *b, const json_t *s, const gplace *place,
+                              int32_t depth)
 {
-    gplace at = {.up = place, .key = "allOf"};
-    const json_t *all, *list = list_of(b, s, "allOf", place, &all);
-    for (size_t i = 0; i < json_array_size(list) && !whim_gb_failed(b); i++) {
-        gplace each = {.up = &at, .index = (int64_t)i};
-        all = whim_gb_schema_merge(b, all, json_array_get(list, i), &each, depth + 1);
-    }
-    return whim_gb_failed(b) ? -1 : whim_gb_schema_node(b, all, place, depth + 1);
+    json_t *rest = json_copy((json_t *)s), *lists = json_copy(json_object_get(s, GK_CHOICES));
+    bool ok = rest != NULL && lists != NULL && json_array_append(b->made, rest) == 0 &&
+              json_array_append(b->made, lists) == 0;
+    const json_t *choice = json_array_get(lists, 0);
+    const char *key = json_object_get(choice, "anyOf") != NULL ? "anyOf" : "oneOf";
+    gplace at = {.up = place, .key = key};
+    const json_t *list = json_object_get(choice, key);
+    ok = ok && json_array_append(b->made, (json_t *)list) == 0 &&
+         json_array_remove(lists, 0) == 0 &&
+         (json_array_size(lists) > 0 ? whim_gb_put(b, rest, GK_CHOICES, json_incref(lists))
+                                     : json_object_del(rest, GK_CHOICES) == 0);
+    int32_t node = ok ? schema_any_of(b, list, rest, &at, depth) : whim_gb_no_memory(b);
+    json_decref(rest);
+    json_decref(lists);
+    return node;
 }
 
 /* --- types ------------------------------------------------------------------------------------ */
@@ -384,24 +387,23 @@ int32_t whim_gb_schema_node(whim_grammar_builder *b, const json_t *s, const gpla
         return -1;
     }
     const json_t *ref = json_object_get(s, "$ref");
-    if (ref != NULL) {
+    const char *key = json_object_get(s, "anyOf") != NULL ? "anyOf" : "oneOf";
+    const json_t *list = json_object_get(s, key);
+    if (n == 1 && ref != NULL) {
         const json_t *target = whim_gb_schema_target(b, json_string_value(ref), place);
-        if (target == NULL) {
-            return -1;
-        }
-        if (n == 1) {
-            gplace at = {.root = json_string_value(ref)};
-            return call_of(b, target, &at, 0);
-        }
+        gplace at = {.root = json_string_value(ref)};
+        return target == NULL ? -1 : call_of(b, target, &at, 0);
+    }
+    if (n == 1 && json_array_size(list) > 0) {
+        gplace at = {.up = place, .key = key};
+        return schema_any_of(b, list, NULL, &at, depth);
+    }
+    if (count_of(s, choices) > 0) {
         const json_t *both = whim_gb_schema_merge(b, s, json_true(), place, depth + 1);
         return both == NULL ? -1 : whim_gb_schema_node(b, both, place, depth + 1);
     }
-    if (json_object_get(s, "allOf") != NULL) {
-        return schema_all_of(b, s, place, depth);
-    }
-    if (json_object_get(s, "anyOf") != NULL || json_object_get(s, "oneOf") != NULL) {
-        const char *key = json_object_get(s, "anyOf") != NULL ? "anyOf" : "oneOf";
-        return schema_any_of(b, s, key, place, depth, n == 1);
+    if (json_object_get(s, GK_CHOICES) != NULL) {
+        return schema_choices(b, s, place, depth);
     }
     if (json_object_get(s, "enum") != NULL || json_object_get(s, "const") != NULL) {
         return schema_constants(b, s, place, n);

@@ -2,7 +2,7 @@
 /* Schemas of numbers: whole numbers between bounds and their multiples, and decimals between
  * bounds. Without a bound whole numbers have at most 15 digits, which every reader takes as they
  * are. */
-#include "grammar/impl.h"
+#include "grammar/schema/schema.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -147,7 +147,7 @@ static int32_t integer_node(whim_grammar_builder *b, const json_t *s, const gbou
     lo = !bounds->has_lo && hi < lo ? INT64_MIN : lo;
     hi = !bounds->has_hi && lo > hi ? INT64_MAX : hi;
     if (lo > hi) {
-        return fail_at(b, place, "no whole number is between the bounds");
+        return whim_gb_impossible(b, place, NULL, "has bounds that no whole number is between");
     }
     int32_t range = whim_gb_int_range(b, lo, hi);
     if (divisor <= 1 || range < 0) {

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One schema for what several schemas allow together: allOf, and keywords beside $ref or anyOf.
+ * Keywords that speak about one another are joined together: properties with what is allowed
+ * besides them, items with those before them. What cannot be joined is refused. */
+#include "grammar/schema/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct merge {
+    whim_grammar_builder *b;
+    const gplace *place;
+    json_t *out;
+    bool never; /* no value fits */
+} merge;
+
+static bool fail(merge *m, const char *key, const char *what)
+{
+    char buf[GPLACE_ROOM];
+    whim_gb_fail(m->b, WHIM_ERR_INVALID, "%s: %s of schemas that hold together %s",
+                 whim_gplace_text(m->place, buf), key, what);
+    return false;
+}
+
+static bool never(merge *m, const char *key, const char *what)
+{
+    char text[128];
+    if (!m->never) {
+        snprintf(text, sizeof text, "has schemas that hold together, and %s %s", key, what);
+        (void)whim_gb_impossible(m->b, m->place, NULL, text);
+    }
+    m->never = true;
+    return true;
+}
+
+bool whim_gb_put(whim_grammar_builder *b, json_t *object, const char *key, json_t *value)
+{
+    if (value == NULL || json_object_set_new_nocheck(object, key, value) != 0) {
+        whim_gb_no_memory(b);
+        return false;
+    }
+    return true;
+}
+
+static bool put(merge *m, const char *key, json_t *value)
+{
+    return whim_gb_put(m->b, m->out, key, value);
+}
+
+/* A new reference to what both allow; NULL where neither is said. */
+static json_t *both(json_t *one, json_t *two)
+{
+    if (one == NULL || json_is_true(one) || json_is_false(two)) {
+        return json_incref(two == NULL ? one : two);
+    }
+    if (two == NULL || json_is_true(two) || json_is_false(one) || json_equal(one, two)) {
+        return json_incref(one);
+    }
+    return json_pack("{s:[O,O]}", "allOf", one, two);
+}
+
+const json_t *whim_gb_schema_both(whim_grammar_builder *b, const json_t *one, const json_t *two)
+{
+    json_t *made = both((json_t *)one, (json_t *)two);
+    if (one == NULL && two == NULL) {
+        return NULL;
+    }
+    if (made == NULL || json_array_append_new(b->made, made) != 0) {
+        whim_gb_no_memory(b);
+        return NULL;
+    }
+    return made;
+}
+
+static bool has_value(const json_t *list, const json_t *value)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        if (json_equal(json_array_get(list, i), value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Values of both lists, or of either. */
+static json_t *join_lists(const json_t *one, const json_t *two, bool in_both)
+{
+    json_t *list = in_both ? json_array() : json_copy((json_t *)one);
+    for (size_t i = 0; i < json_array_size(two) && list != NULL; i++) {
+        json_t *value = json_array_get(two, i);
+        if (has_value(one, value) == in_both) {
+            json_array_append(list, value);
+        }
+    }
+    return list;
+}
+
+/* --- types ------------------------------------------------------------------------------------ */
+
+static bool has_type(const json_t *list, const char *name)
+{
+    json_t *text = json_string(name);
+    bool has = has_value(list, text);
+    json_decref(text);
+    return has;
+}
+
+/* A type as a list of types, null too where the schema is nullable. */
+static json_t *type_list(const json_t *type, bool nullable)
+{
+    json_t *list = json_is_array(type) ? json_copy((json_t *)type) : json_pack("[O]", type);
+    if (list != NULL && nullable && !has_type(list, "null")) {
+        json_array_append_new(list, json_string("null"));
+    }
+    return list;
+}
+
+/* Types of both; an integer is a number. */
+static bool merge_types(merge *m, json_t *type, bool nullable)
+{
+    json_t *old = json_object_get(m->out, "type");
+    json_t *mine = type_list(old == NULL ? type : old, old == NULL && nullable);
+    json_t *other = type_list(type, nullable), *joined = json_array();
+    for (size_t i = 0; i < json_array_size(mine); i++) {
+        const char *one = json_string_value(json_array_get(mine, i));
+        bool number = one != NULL && strcmp(one, "number") == 0;
+        if (one == NULL || has_value(other, json_array_get(mine, i)) ||
+            (strcmp(one, "integer") == 0 && has_type(other, "number"))) {
+            json_array_append(joined, json_array_get(mine, i));
+        } else if (number && has_type(other, "integer")) {
+            json_array_append_new(joined, json_string("integer"));
+        }
+    }
+    json_decref(mine);
+    json_decref(other);
+    bool none = json_array_size(joined) == 0;
+    return put(m, "type", joined) && (!none || never(m, "the types", "leave no type"));
+}
+
+/* --- objects ---------------------------------------------------------------------------------- */
+
+/* What a schema says of the values of one key: a new reference, or NULL for nothing. */
+static json_t *said_of_key(merge *m, const json_t *s, const char *key)
+{
+    gplace at = {.up = m->place, .key = "patternProperties"};
+    json_t *listed = json_object_get(json_object_get(s, "properties"), key);
+    json_t *said = json_incref(listed);
+    bool known = listed != NULL;
+    const char *pattern;
+    json_t *schema;
+    json_object_foreach(json_object_get(s, "patternProperties"), pattern, schema)
+    {
+        if (whim_gb_pattern_finds(m->b, pattern, key, &at)) {
+            json_t *more = both(said, schema);
+            json_decref(said);
+            said = more;
+            known = true;
+        }
+    }
+    return known ? said : json_incref(json_object_get(s, "additionalProperties"));
+}
+
+/* Keys of `from`, with what both schemas say of them. */
+static bool join_keys(merge *m, json_t *joined, const json_t *from, const json_t *s)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_object_get(from, "properties"), key, value)
+    {
+        if (json_object_get(joined, key) != NULL) {
+            continue;
+        }
+        json_t *one = said_of_key(m, m->out, key), *two = said_of_key(m, s, key);
+        bool ok = whim_gb_put(m->b, joined, key, both(one, two)) && !whim_gb_failed(m->b);
+        json_decref(one);
+        json_decref(two);
+        if (!ok) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Patterns of `from`; keys that the other has neither by name nor by the same pattern are besides
+ * its own. */
+static bool join_patterns(merge *m, json_t *joined, const json_t *from, const json_t *other)
+{
+    const char *pattern;
+    json_t *value;
+    json_object_foreach(json_object_get(from, "patternProperties"), pattern, value)
+    {
+        json_t *same = json_object_get(json_object_get(other, "patternProperties"), pattern);
+        same = same != NULL ? same : json_object_get(other, "additionalProperties");
+        if (json_object_get(joined, pattern) == NULL &&
+            !whim_gb_put(m->b, joined, pattern, both(value, same))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool merge_objects(merge *m, const json_t *s)
+{
+    static const char *const keys[] = {"properties", "patternProperties", "additionalProperties"};
+    bool mine = false, other = false;
+    for (int32_t i = 0; i < 3; i++) {
+        mine = mine || json_object_get(m->out, keys[i]) != NULL;
+        other = other || json_object_get(s, keys[i]) != NULL;
+    }
+    for (int32_t i = 0; i < 3 && !mine; i++) {
+        json_t *value = json_object_get(s, keys[i]);
+        if (value != NULL && !put(m, keys[i], json_incref(value))) {
+            return false;
+        }
+    }
+    if (!mine || !other) {
+        return true;
+    }
+    json_t *joined[] = {json_object(), json_object(),
+                        both(json_object_get(m->out, keys[2]), json_object_get(s, keys[2]))};
+    bool ok = joined[0] != NULL && joined[1] != NULL && join_keys(m, joined[0], m->out, s) &&
+              join_keys(m, joined[0], s, s) && join_patterns(m, joined[1], m->out, s) &&
+              join_patterns(m, joined[1], s, m->out);
+    for (int32_t i = 0; i < 3; i++) {
+        bool said = i == 2 ? joined[i] != NULL
+                           : json_object_get(m->out, keys[i]) != NULL ||
+                                 json_object_get(s, keys[i]) != NULL;
+        ok = ok && (!said || put(m, keys[i], json_incref(joined[i])));
+        json_decref(joined[i]);
+    }
+    return ok;
+}
+
+/* --- arrays ----------------------------------------------------------------------------------- */
+
+/* The items that have schemas of their own, and the schema of those behind them; NULL: none. */
+static void read_items(const json_t *s, const json_t **prefix, json_t **rest)
+{
+    *prefix = json_object_get(s, "prefixItems");
+    *rest = json_object_get(s, "items");
+    if (json_is_array(*rest)) { /* as older drafts write it */
+        *prefix = *rest;
+        *rest = json_object_get(s, "additionalItems");
+    }
+}
+
+static json_t *item_at(const json_t *prefix, json_t *rest, size_t i)
+{
+    return i < json_array_size(prefix) ? json_array_get(prefix, i) : rest;
+}
+
+static bool merge_arrays(merge *m, const json_t *s)
+{
+    const json_t *mine, *other;
+    json_t *my_rest, *other_rest;
+    read_items(m->out, &mine, &my_rest);
+    read_items(s, &other, &other_rest);
+    size_t n = json_array_size(mine), n_other = json_array_size(other);
+    n = n > n_other ? n : n_other;
+    json_t *prefix = json_array();
+    bool ok = prefix != NULL;
+    for (size_t i = 0; i < n && ok; i++) {
+        json_t *item = both(item_at(mine, my_rest, i), item_at(other, other_rest, i));
+        ok = json_array_append_new(prefix, item != NULL ? item : json_true()) == 0;
+    }
+    json_t *rest = both(my_rest, other_rest);
+    ok = ok && (n == 0 || put(m, "prefixItems", json_incref(prefix))) &&
+         (rest == NULL || put(m, "items", json_incref(rest)));
+    json_decref(prefix);
+    json_decref(rest);
+    return ok;
+}
+
+/* --- other keywords --------------------------------------------------------------------------- */
+
+/* A list that grows by the values of another. */
+static bool add_to_list(merge *m, const char *key, const json_t *values)
+{
+    json_t *old = json_object_get(m->out, key);
+    return put(m, key, old == NULL ? json_copy((json_t *)values) : join_lists(old, values, false));
+}
+
+static bool add_one(merge *m, const char *key, json_t *value)
+{
+    json_t *list = json_pack("[O]", value);
+    bool ok = list != NULL && add_to_list(m, key, list);
+    json_decref(list);
+    return ok;
+}
+
+/* A list of choices: one of them holds. */
+static bool add_choice(merge *m, const char *key, json_t *list)
+{
+    if (!json_is_array(list) || json_array_size(list) == 0) {
+        return whim_gb_fail_at(m->b, m->place, key, "must be a list of schemas") >= 0;
+    }
+    json_t *choice = json_pack("{s:O}", key, list);
+    bool ok = choice != NULL && add_one(m, GK_CHOICES, choice);
+    json_decref(choice);
+    return ok;
+}
+
+static bool merge_bound(merge *m, const char *key, json_t *old, json_t *value)
+{
+    bool low = strncmp(key, "min", 3) == 0 || strcmp(key, "exclusiveMinimum") == 0;
+    if (!json_is_number(old) || !json_is_number(value)) {
+        return fail(m, key, "must be numbers");
+    }
+    double mine = json_number_value(old), other = json_number_value(value);
+    return (low ? mine >= other : mine <= other) || put(m, key, json_incref(value));
+}
+
+/* A keyword that both schemas have, with values that differ. */
+static bool merge_keyword(merge *m, const char *key, json_t *old, json_t *value)
+{
+    static const char bounds[] = "minimum maximum exclusiveMinimum exclusiveMaximum minLength "
+                                 "maxLength minItems maxItems minProperties maxProperties";
+    if (strcmp(key, "required") == 0 && json_is_array(old) && json_is_array(value)) {
+        return add_to_list(m, key, value);
+    }
+    if (strcmp(key, "enum") == 0) {
+        json_t *list = join_lists(old, value, true);
+        bool none = json_array_size(list) == 0;
+        return put(m, key, list) && (!none || never(m, "the values of enum", "leave no value"));
+    }
+    if (strcmp(key, "const") == 0) {
+        return never(m, "const", "leave no value");
+    }
+    if (whim_schema_has_word(bounds, key)) {
+        return merge_bound(m, key, old, value);
+    }
+    if (strcmp(key, "uniqueItems") == 0) {
+        return put(m, key, json_boolean(json_is_true(old) || json_is_true(value)));
+    }
+    if (strcmp(key, "pattern") == 0) {
+        return add_one(m, GK_PATTERNS, value);
+    }
+    return fail(m, key, "cannot be joined");
+}
+
+/* The bounds of draft 4, which have a flag beside them. */
+static bool is_flagged(const json_t *s, const char *key)
+{
+    const char *flag = strcmp(key, "minimum") == 0   ? "exclusiveMinimum"
+                       : strcmp(key, "maximum") == 0 ? "exclusiveMaximum"
+                                                     : NULL;
+    return flag != NULL && json_is_true(json_object_get(s, flag));
+}
+
+static bool merge_into(merge *m, const json_t *s, bool own, int32_t depth);
+
+static bool merge_one(merge *m, const json_t *s, const char *key, json_t *value, int32_t depth)
+{
+    static const char together[] = "properties patternProperties additionalProperties items "
+                                   "prefixItems additionalItems nullable";
+    if (strcmp(key, "$ref") == 0) {
+        const json_t *target = whim_gb_schema_target(m->b, json_string_value(value), m->place);
+        return target != NULL && merge_into(m, target, false, depth + 1);
+    }
+    if (strcmp(key, "allOf") == 0) {
+        bool ok = json_array_size(value) > 0 ||
+                  whim_gb_fail_at(m->b, m->place, key, "must be a list of schemas") >= 0;
+        for (size_t i = 0; i < json_array_size(value) && ok; i++) {
+            ok = merge_into(m, json_array_get(value, i), false, depth + 1);
+        }
+        return ok;
+    }
+    if (strcmp(key, GK_CHOICES) == 0 || strcmp(key, GK_PATTERNS) == 0) {
+        return add_to_list(m, key, value);
+    }
+    if (strcmp(key, "anyOf") == 0 || strcmp(key, "oneOf") == 0) {
+        return add_choice(m, key, value);
+    }
+    if (strcmp(key, "type") == 0) {
+        return merge_types(m, value, json_is_true(json_object_get(s, "nullable")));
+    }
+    if (whim_schema_is_note(key) || whim_schema_has_word(together, key)) {
+        return true;
+    }
+    if (is_flagged(s, key)) {
+        key = strcmp(key, "minimum") == 0 ? "exclusiveMinimum" : "exclusiveMaximum";
+    } else if (strncmp(key, "exclusive", 9) == 0 && json_is_boolean(value)) {
+        return true;
+    }
+    json_t *old = json_object_get(m->out, key);
+    if (old == NULL) {
+        return put(m, key, json_incref(value));
+    }
+    return json_equal(old, value) || merge_keyword(m, key, old, value);
+}
+
+/* What a schema means by unevaluated is settled before others join it: what they list is none of
+ * its business. */
+static const json_t *settled(merge *m, const json_t *s, int32_t depth)
+{
+    static const char *const pairs[][2] = {{"unevaluatedProperties", "additionalProperties"},
+                                           {"unevaluatedItems", "items"}};
+    const json_t *alone = whim_gb_schema_merge(m->b, s, json_true(), m->place, depth + 1);
+    for (int32_t i = 0; i < 2 && json_is_object(alone); i++) {
+        json_t *value = json_object_get(alone, pairs[i][0]);
+        if (value == NULL || json_is_true(value)) {
+            continue;
+        }
+        if (json_object_get(alone, GK_CHOICES) != NULL) {
+            (void)fail(m, pairs[i][0], "is not supported beside choices");
+            return NULL;
+        }
+        bool ok = json_object_get(alone, pairs[i][1]) != NULL ||
+                  whim_gb_put(m->b, (json_t *)alone, pairs[i][1], json_incref(value));
+        if (!ok || json_object_del((json_t *)alone, pairs[i][0]) != 0) {
+            return NULL;
+        }
+    }
+    return alone;
+}
+
+/* `own`: the schema that all this is merged for. */
+static bool merge_into(merge *m, const json_t *s, bool own, int32_t depth)
+{
+    if (json_is_true(s)) {
+        return true;
+    }
+    if (json_is_false(s)) {
+        return never(m, "one", "is false: no value is valid");
+    }
+    if (!json_is_object(s)) {
+        return fail(m, "one", "is no schema");
+    }
+    if (depth > m->b->limits.max_depth) {
+        return fail(m, "the references", "are nested too deep");
+    }
+    if (!own && (json_object_get(s, "unevaluatedProperties") != NULL ||
+                 json_object_get(s, "unevaluatedItems") != NULL)) {
+        s = settled(m, s, depth);
+        return s != NULL && merge_into(m, s, true, depth + 1);
+    }
+    bool ok = merge_objects(m, s) && merge_arrays(m, s);
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)s, key, value)
+    {
+        ok = ok && merge_one(m, s, key, value, depth);
+    }
+    return ok;
+}
+
+const json_t *whim_gb_schema_merge(whim_grammar_builder *b, const json_t *one, const json_t *two,
+                                   const gplace *place, int32_t depth)
+{
+    merge m = {.b = b, .place = place, .out = json_object()};
+    bool ok = m.out != NULL && !whim_gb_late(b) && json_array_append_new(b->made, m.out) == 0;
+    if (!ok) {
+        whim_gb_no_memory(b);
+        return NULL;
+    }
+    ok =
+        merge_into(&m, one, true, depth) && merge_into(&m, two, false, depth) && !whim_gb_failed(b);
+    return !ok ? NULL : m.never ? json_false() : m.out;
+}
