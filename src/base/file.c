@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -112,6 +113,32 @@ whim_err whim_file_write_failed(const char *path, int error, whim_diag *diag)
 {
     return whim_fail(diag, error == ENOSPC || error == EDQUOT ? WHIM_ERR_FULL : WHIM_ERR_IO,
                      "%s cannot be written: %s", path, strerror(error));
+}
+
+static bool begins(const char *text, int64_t n, const char *with)
+{
+    int64_t length = (int64_t)strlen(with);
+    return n >= length && strncasecmp(text, with, (size_t)length) == 0;
+}
+
+const char *whim_file_stand_in(const void *bytes, int64_t n)
+{
+    const char *text = bytes;
+    if (begins(text, n, "version https://git-lfs")) {
+        return "this is a pointer of Git LFS, not the file itself; \"git lfs pull\" in its folder "
+               "fetches it";
+    }
+    if (begins(text, n, "<!doctype") || begins(text, n, "<html")) {
+        return "this is a web page, not the file itself; fetch it again";
+    }
+    return NULL;
+}
+
+const char *whim_file_is_stand_in(int fd)
+{
+    char first[32];
+    ssize_t n = pread(fd, first, sizeof first, 0);
+    return n > 0 ? whim_file_stand_in(first, n) : NULL;
 }
 
 whim_err whim_file_create(const char *path, int *fd, whim_diag *diag)

@@ -35,6 +35,11 @@ WHIM_MUST_CHECK whim_err whim_file_read_at(int fd, int64_t offset, int64_t bytes
 WHIM_MUST_CHECK whim_err whim_file_read_all(const char *path, int64_t max_bytes, char **text,
                                             int64_t *bytes, whim_diag *diag);
 
+/* What a file is that stands where another should be: a pointer of Git LFS, a web page. A part of a
+ * sentence about it, or NULL when its first bytes look like neither. */
+const char *whim_file_stand_in(const void *bytes, int64_t n);
+const char *whim_file_is_stand_in(int fd); /* the same of a file */
+
 /* A new file for writing; one that exists already is an error. The caller ends it with
  * whim_file_finish, or closes. */
 WHIM_MUST_CHECK whim_err whim_file_create(const char *path, int *fd, whim_diag *diag);

@@ -2,6 +2,8 @@
 /* Fields of JSON documents, over jansson. */
 #include "base/json.h"
 
+#include "base/file.h"
+
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +17,8 @@ whim_err whim_json_parse(whim_json **out, const char *text, int64_t n, whim_json
     whim_err err = whim_json_read(&json, text, n, limits, &why);
     *out = NULL;
     if (err != WHIM_ERR_OK) {
-        return whim_fail(diag, err, "%s: %s", path, why.text);
+        const char *other = err == WHIM_ERR_CORRUPT ? whim_file_stand_in(text, n) : NULL;
+        return whim_fail(diag, err, "%s: %s", path, other != NULL ? other : why.text);
     }
     if (!json_is_object(json)) {
         const char *kind = whim_json_kind(json);

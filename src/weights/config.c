@@ -50,6 +50,28 @@ static bool arch_look_up(const whim_arch_list *archs, const char *class_name, co
     return false;
 }
 
+/* The first class of the list that is known, else the first; NULL without any. */
+static whim_err find_class(const whim_json_scope *top, const whim_arch_list *archs,
+                           const whim_json *classes, const char **out)
+{
+    int64_t n = classes != NULL ? whim_json_size(classes) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        const char *name;
+        found_arch found;
+        if (!whim_json_as_string(whim_json_at(classes, i), &name)) {
+            return whim_fail(top->diag, WHIM_ERR_CORRUPT,
+                             "%s: \"architectures[%lld]\" is %s, expected a string", top->path,
+                             (long long)i, whim_json_kind(whim_json_at(classes, i)));
+        }
+        bool known = arch_look_up(archs, name, NULL, &found);
+        *out = i == 0 || known ? name : *out;
+        if (known) {
+            return WHIM_ERR_OK;
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
 /* "architectures" says what the weights are for; "model_type" must not contradict it. */
 static whim_err find_arch(const whim_json_scope *top, const whim_arch_list *archs, found_arch *out)
 {
@@ -58,12 +80,7 @@ static whim_err find_arch(const whim_json_scope *top, const whim_arch_list *arch
     const char *type = NULL;
     WHIM_TRY(whim_json_get_array(top, "architectures", &classes));
     WHIM_TRY(whim_json_get_string(top, "model_type", &type));
-    if (classes != NULL && whim_json_size(classes) > 0 &&
-        !whim_json_as_string(whim_json_at(classes, 0), &class_name)) {
-        return whim_fail(top->diag, WHIM_ERR_CORRUPT,
-                         "%s: \"architectures[0]\" is %s, expected a string", top->path,
-                         whim_json_kind(whim_json_at(classes, 0)));
-    }
+    WHIM_TRY(find_class(top, archs, classes, &class_name));
     if (class_name == NULL && type == NULL) {
         return whim_fail(top->diag, WHIM_ERR_CORRUPT,
                          "%s: both \"architectures\" and \"model_type\" are missing", top->path);
@@ -166,20 +183,18 @@ whim_err whim_config_parse_eos(whim_config *config, const whim_json_scope *top)
     int64_t id = 0;
     int64_t n = is_list ? whim_json_size(value) : 1;
     if (!is_list) {
-        WHIM_TRY(whim_json_get_int(top, key, 0, config->n_vocab - 1, &id));
+        WHIM_TRY(whim_json_get_int(top, key, INT64_MIN, INT64_MAX, &id));
     }
     for (int64_t i = 0; i < n; i++) {
-        if (is_list && !whim_json_as_int(whim_json_at(value, i), &id)) {
+        const whim_json *item = is_list ? whim_json_at(value, i) : NULL;
+        if (is_list && !whim_json_as_int(item, &id)) {
             return whim_fail(top->diag, WHIM_ERR_CORRUPT,
                              "%s: \"%s[%lld]\" is %s, expected an integer", top->path, key,
-                             (long long)i, whim_json_kind(whim_json_at(value, i)));
+                             (long long)i, whim_json_kind(item));
         }
-        if (id < 0 || id >= config->n_vocab) {
-            return whim_fail(top->diag, WHIM_ERR_CORRUPT,
-                             "%s: \"%s[%lld]\" is %lld, expected a token id between 0 and %d",
-                             top->path, key, (long long)i, (long long)id, config->n_vocab - 1);
-        }
-        if (!whim_config_add_eos(config, (int32_t)id)) {
+        /* Published files say -1 for none, or name a token that the model has not. */
+        bool can_come = id >= 0 && id < config->n_vocab;
+        if (can_come && !whim_config_add_eos(config, (int32_t)id)) {
             return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                              "%s: \"%s\" makes more than %d end-of-sequence ids", top->path, key,
                              WHIM_CONFIG_MAX_EOS);
@@ -188,6 +203,8 @@ whim_err whim_config_parse_eos(whim_config *config, const whim_json_scope *top)
     return WHIM_ERR_OK;
 }
 
+/* What the file declares; weights have types of their own, so "auto", or the type of a quantised
+ * model, declares nothing. */
 static whim_err parse_dtype(whim_config *config, const whim_json_scope *top)
 {
     static const struct {
@@ -202,19 +219,17 @@ static whim_err parse_dtype(whim_config *config, const whim_json_scope *top)
     const char *key = whim_json_has(top, "dtype") ? "dtype" : "torch_dtype";
     WHIM_TRY(whim_json_get_string(top, key, &name));
     config->dtype = WHIM_DTYPE_BF16;
-    config->dtype_given = name != NULL;
     if (name == NULL) {
         return WHIM_ERR_OK;
     }
+    name += strncmp(name, "torch.", 6) == 0 ? 6 : 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i].name) == 0) {
             config->dtype = names[i].dtype;
-            return WHIM_ERR_OK;
+            config->dtype_given = true;
         }
     }
-    return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
-                     "%s: \"%s\" is \"%.64s\", expected bfloat16, float16 or float32", top->path,
-                     key, name);
+    return WHIM_ERR_OK;
 }
 
 /* Biases: those that files tell of. */

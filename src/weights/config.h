@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { WHIM_CONFIG_MAX_EOS = 8 };
+enum { WHIM_CONFIG_MAX_EOS = 32 };
 
 /* Limits on outside numbers: far above any real model, low enough that products fit in int64_t and
  * a width (heads times head size, too) fits in int32_t. */

@@ -35,7 +35,8 @@ static whim_err fields_read(whim_generation *out, const whim_json_scope *top)
     whim_generation read = plain(WHIM_GENERATION_CONFIG);
     WHIM_TRY(whim_json_get_bool(top, "do_sample", &sample));
     WHIM_TRY(whim_json_get_real(top, "temperature", 0, MAX_TEMPERATURE, &read.temperature));
-    WHIM_TRY(whim_json_get_int(top, "top_k", 0, MAX_TOP_K, &read.top_k));
+    WHIM_TRY(whim_json_get_int(top, "top_k", -1, INT64_MAX, &read.top_k)); /* -1: off */
+    read.top_k = read.top_k < 0 ? 0 : read.top_k < MAX_TOP_K ? read.top_k : MAX_TOP_K;
     WHIM_TRY(whim_json_get_real(top, "top_p", 0, 1, &read.top_p));
     WHIM_TRY(whim_json_get_real(top, "min_p", 0, 1, &read.min_p));
     WHIM_TRY(whim_json_get_real(top, "repetition_penalty", MIN_PENALTY, MAX_PENALTY,
@@ -77,7 +78,8 @@ static whim_err keys_read(whim_generation *out, const whim_gguf *gguf, whim_diag
     }
     whim_generation read = plain(WHIM_GENERATION_GGUF);
     WHIM_TRY(whim_gguf_get_real(gguf, keys[0], 0, MAX_TEMPERATURE, &read.temperature, diag));
-    WHIM_TRY(whim_gguf_get_int(gguf, keys[1], 0, MAX_TOP_K, &read.top_k, diag));
+    WHIM_TRY(whim_gguf_get_int(gguf, keys[1], -1, MAX_TOP_K, &read.top_k, diag));
+    read.top_k = read.top_k < 0 ? 0 : read.top_k;
     WHIM_TRY(whim_gguf_get_real(gguf, keys[2], 0, 1, &read.top_p, diag));
     WHIM_TRY(whim_gguf_get_real(gguf, keys[3], 0, 1, &read.min_p, diag));
     WHIM_TRY(whim_gguf_get_real(gguf, keys[4], MIN_PENALTY, MAX_PENALTY, &read.repetition_penalty,

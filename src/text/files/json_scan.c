@@ -2,6 +2,7 @@
 /* A small strict JSON scanner. */
 #include "text/files/json_scan.h"
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/utf8.h"
 
@@ -11,6 +12,10 @@ enum { DEPTH_MAX = 64, WORD_MAX = 40 };
 
 whim_err whim_json_unexpected(const whim_json_scan *scan, const char *expected)
 {
+    const char *other = scan->at == 0 ? whim_file_stand_in(scan->text, scan->end) : NULL;
+    if (other != NULL) {
+        return whim_fail(scan->diag, WHIM_ERR_CORRUPT, "%s: %s", scan->path, other);
+    }
     return whim_fail(scan->diag, WHIM_ERR_CORRUPT,
                      "%s: %s%s%snot valid JSON at byte %lld: expected %s", scan->path,
                      scan->field != NULL ? "\"" : "", scan->field != NULL ? scan->field : "",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the keys of a GGUF file of version 2 or 3. */
 #include "base/alloc.h"
+#include "base/file.h"
 #include "weights/ckpt_build.h"
 #include "weights/gguf/read.h"
 
@@ -133,6 +134,10 @@ static whim_err read_magic(whim_gguf_cursor *c)
     uint32_t version;
     WHIM_TRY(whim_gguf_take(c, 4, "the magic", &magic));
     if (memcmp(magic, "GGUF", 4) != 0) {
+        const char *other = whim_file_is_stand_in(c->file->fd);
+        if (other != NULL) {
+            return whim_fail(c->diag, WHIM_ERR_CORRUPT, "%s: %s", c->gguf->path, other);
+        }
         return whim_fail(c->diag, WHIM_ERR_CORRUPT, "%s: does not begin with \"GGUF\"",
                          c->gguf->path);
     }

@@ -201,6 +201,10 @@ whim_err whim_safetensors_read(whim_ckpt *ckpt, int32_t file, whim_diag *diag)
         n = n << 8 | raw[i];
     }
     if (n > (uint64_t)(f->bytes - 8) || n > HEADER_MAX) {
+        const char *other = whim_file_is_stand_in(f->fd);
+        if (other != NULL) {
+            return whim_fail(diag, WHIM_ERR_CORRUPT, "%s: %s", f->path, other);
+        }
         return whim_fail(diag, WHIM_ERR_CORRUPT,
                          "%s: the header length is %llu, expected at most %lld (the file) and %d; "
                          "is it a safetensors file, and complete?",

@@ -58,6 +58,10 @@ static void reads_every_field(void **state)
         "\"mlp_bias\": true, \"eos_token_id\": 9}");
     assert_int_equal(c.dtype, WHIM_DTYPE_F32);
     assert_true(c.mlp_bias && c.n_eos == 1 && c.eos[0] == 9);
+    c = good_config("{\"architectures\": [\"LlamaModel\", \"LlamaForCausalLM\"],"
+                    "\"torch_dtype\": \"auto\", \"eos_token_id\": [7, -1, 32000]}");
+    assert_string_equal(c.arch->name, "llama");
+    assert_true(!c.dtype_given && c.n_eos == 1 && c.eos[0] == 7); /* no other can come */
 }
 
 #define QWEN3(text) "{\"model_type\": \"qwen3\", \"num_hidden_layers\": 4, " text "}"
@@ -254,12 +258,13 @@ static const struct {
     {LLAMA("\"use_sliding_window\": true"), WHIM_ERR_UNSUPPORTED, "use_sliding_window"},
     {LLAMA("\"layer_types\": [\"sliding_attention\"]"), WHIM_ERR_UNSUPPORTED, "layer_types[0]"},
     {LLAMA("\"tie_word_embeddings\": 1"), WHIM_ERR_CORRUPT, "tie_word_embeddings"},
-    {LLAMA("\"eos_token_id\": 32000"), WHIM_ERR_CORRUPT, "eos_token_id"},
     {LLAMA("\"eos_token_id\": \"2\""), WHIM_ERR_CORRUPT, "eos_token_id"},
-    {LLAMA("\"eos_token_id\": [1, -1]"), WHIM_ERR_CORRUPT, "eos_token_id[1]"},
     {LLAMA("\"eos_token_id\": [1, \"2\"]"), WHIM_ERR_CORRUPT, "eos_token_id[1]"},
-    {LLAMA("\"eos_token_id\": [1,2,3,4,5,6,7,8,9]"), WHIM_ERR_UNSUPPORTED, "eos_token_id"},
-    {LLAMA("\"dtype\": \"float64\""), WHIM_ERR_UNSUPPORTED, "dtype"},
+    {LLAMA(
+         "\"eos_token_id\": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,"
+         "27,28,29,30,31,32,33]"),
+     WHIM_ERR_UNSUPPORTED, "eos_token_id"},
+    {LLAMA("\"dtype\": 64"), WHIM_ERR_CORRUPT, "dtype"},
     {LLAMA("\"rope_theta\": 0"), WHIM_ERR_CORRUPT, "rope_theta"},
     {LLAMA("\"rope_theta\": 1e400"), WHIM_ERR_CORRUPT, "\"rope_theta\" is"},
     {LLAMA("\"rope_scaling\": 4"), WHIM_ERR_CORRUPT, "rope_scaling"},

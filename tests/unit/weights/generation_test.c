@@ -47,6 +47,8 @@ static void what_it_leaves_out_is_off(void **state)
     expect(WHIM_GENERATION_CONFIG, 1, 0, 1, 0, 1);
     assert_int_equal(parse("{\"top_p\": 0.8, \"temperature\": null}"), WHIM_ERR_OK);
     expect(WHIM_GENERATION_CONFIG, 1, 0, 0.8, 0, 1);
+    assert_int_equal(parse("{\"top_k\": -1}"), WHIM_ERR_OK);
+    expect(WHIM_GENERATION_CONFIG, 1, 0, 1, 0, 1);
 }
 
 static void no_sampling_is_greedy(void **state)
@@ -76,7 +78,7 @@ static void nonsense_is_refused(void **state)
         "{\"do_sample\": 1}",
         "{\"min_p\": -0.1}",
         "{\"repetition_penalty\": 0}",
-        "{\"top_k\": -1}",
+        "{\"top_k\": -2}",
         "[1]",
         "{\"temperature\": 0.5",
     };
