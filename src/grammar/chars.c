@@ -183,11 +183,10 @@ int32_t whim_gb_json_any_char(whim_grammar_builder *b)
                          (gregex_mode){0}, "a string");
 }
 
-int32_t whim_gb_json_text(whim_grammar_builder *b, const char *text, int64_t n)
+int32_t whim_gb_json_body(whim_grammar_builder *b, const char *text, int64_t n)
 {
     whim_str out = {0};
     char buf[8];
-    whim_str_append_char(&out, '"');
     for (int64_t i = 0; i < n; i++) {
         if (needs_escape((uint8_t)text[i])) {
             whim_str_append(&out, escape_of((uint8_t)text[i], buf, sizeof buf));
@@ -195,8 +194,12 @@ int32_t whim_gb_json_text(whim_grammar_builder *b, const char *text, int64_t n)
             whim_str_append_char(&out, text[i]);
         }
     }
-    whim_str_append_char(&out, '"');
     int32_t node = out.failed ? whim_gb_no_memory(b) : whim_gb_bytes(b, out.text, out.len);
     whim_str_deinit(&out);
     return node;
+}
+
+int32_t whim_gb_json_text(whim_grammar_builder *b, const char *text, int64_t n)
+{
+    return whim_gb_quoted(b, whim_gb_json_body(b, text, n));
 }

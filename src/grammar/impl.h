@@ -116,6 +116,7 @@ struct whim_grammar_builder {
     int32_t string_rule, value_rule, number_rule; /* -1: not made yet */
     gmatcher *matchers;
     int64_t n_matcher, cap_matcher;
+    int64_t n_choice;     /* choices of schemas merged so far */
     whim_diag impossible; /* the first schema that no value fits, "" for none */
     gproduct product;     /* made last: the same part is often written many times in a row */
 };
@@ -179,7 +180,8 @@ int32_t whim_ranges_invert(const grange *ranges, int32_t n, grange *out);
 int32_t whim_gb_json_chars(whim_grammar_builder *b, const grange *ranges, int32_t n);
 /* Any character inside a JSON string, in any of its spellings. */
 int32_t whim_gb_json_any_char(whim_grammar_builder *b);
-/* A text as a JSON string, quotes included. */
+/* A text as a JSON string, without its quotes and with them. */
+int32_t whim_gb_json_body(whim_grammar_builder *b, const char *text, int64_t n);
 int32_t whim_gb_json_text(whim_grammar_builder *b, const char *text, int64_t n);
 
 /* --- regular expressions (grammar_regex.c) ---------------------------------------------------- */

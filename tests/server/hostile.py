@@ -36,6 +36,10 @@ def with_schema(schema):
     return said("hi", response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
 
 
+def nested_not(depth):
+    return {"anyOf": [{"type": "null"}, {"not": nested_not(depth - 1)}]} if depth else {"type": "integer"}
+
+
 def nested_schema(depth):
     text = '{"type":"object","properties":{"a":' * depth + '{"type":"null"}' + "}}" * depth
     return ('{"messages":[{"role":"user","content":"hi"}],"max_tokens":4,"response_format":{"type":"json_schema",'
@@ -229,7 +233,13 @@ def grammar_rows():
     yield "unsatisfiable: items", posted(CHAT, with_schema({"type": "array", "minItems": 3, "maxItems": 1})), 400
     yield "schema with a remote reference", posted(CHAT, with_schema({"$ref": "http://evil.example/s"})), 400
     yield "schema with a reference to nothing", posted(CHAT, with_schema({"$ref": "#/$defs/none"})), 400
-    yield "schema with a keyword that is not kept", posted(CHAT, with_schema({"type": "object", "dependentSchemas": {}, "if": {}})), 400
+    yield "schema with a keyword that is not kept", posted(CHAT, with_schema({"type": "array", "contains": {}})), 400
+    yield "schema with 30 dependencies", posted(CHAT, with_schema(
+        {"type": "object", "dependencies": {f"p{i}": [f"q{i}"] for i in range(30)}})), (200, 400)
+    yield "oneOf of 40 that all fit", posted(CHAT, with_schema(
+        {"oneOf": [{"properties": {f"p{i}": {"minimum": i}, f"q{i}": {"maxLength": i}}} for i in range(40)]})), (200, 400)
+    yield "schema with not 50 deep", posted(CHAT, with_schema(nested_not(50))), (200, 400)
+    yield "schema that is not what it is", posted(CHAT, with_schema({"type": "object", "not": {"$ref": "#"}})), (200, 400)
     yield "schema with a type that does not exist", posted(CHAT, with_schema({"type": "spell"})), 400
     yield "minItems 10^9", posted(CHAT, with_schema({"type": "array", "items": {"type": "null"}, "minItems": 10 ** 9})), 400
     yield "maxLength 10^12", posted(CHAT, with_schema({"type": "string", "maxLength": 10 ** 12})), (200, 400)

@@ -329,6 +329,16 @@ static bool merge_keyword(merge *m, const char *key, json_t *old, json_t *value)
     if (whim_schema_has_word(bounds, key)) {
         return merge_bound(m, key, old, value);
     }
+    if (strcmp(key, "multipleOf") == 0 && json_is_integer(old) && json_is_integer(value)) {
+        int64_t a = json_integer_value(old), c = json_integer_value(value), x = a, y = c;
+        while (x > 0 && y > 0) {
+            int64_t left = x % y;
+            x = y;
+            y = left;
+        }
+        bool small = a > 0 && c > 0 && a < INT32_MAX && c < INT32_MAX;
+        return small ? put(m, key, json_integer(a / x * c)) : fail(m, key, "cannot be joined");
+    }
     if (strcmp(key, "uniqueItems") == 0) {
         return put(m, key, json_boolean(json_is_true(old) || json_is_true(value)));
     }
@@ -349,6 +359,103 @@ static bool is_flagged(const json_t *s, const char *key)
 
 static bool merge_into(merge *m, const json_t *s, bool own, int32_t depth);
 
+/* A choice of two, which are taken over. */
+static bool add_either(merge *m, json_t *one, json_t *two)
+{
+    json_t *list = one != NULL && two != NULL ? json_pack("[O,O]", one, two) : NULL;
+    bool ok = list != NULL && add_choice(m, "anyOf", list);
+    json_decref(one);
+    json_decref(two);
+    json_decref(list);
+    if (!ok) {
+        whim_gb_no_memory(m->b);
+    }
+    return ok;
+}
+
+static bool merge_not(merge *m, const json_t *s, int32_t depth)
+{
+    json_t *list = whim_gb_schema_negate(m->b, s, m->place, depth);
+    size_t n = json_array_size(list);
+    bool ok = list != NULL && json_array_append(m->b->made, list) == 0;
+    ok = ok && (n == 0   ? never(m, "not", "is a schema that every value fits")
+                : n == 1 ? merge_into(m, json_array_get(list, 0), false, depth + 1)
+                         : add_choice(m, "anyOf", list));
+    json_decref(list);
+    return ok;
+}
+
+/* What holds of objects that have a key: others beside it (a list of names), or a schema. */
+static bool merge_dependent(merge *m, const char *key, json_t *needs)
+{
+    json_t *absent = json_object(), *present = NULL;
+    bool ok = absent != NULL && whim_gb_put(m->b, absent, GK_ABSENT, json_pack("[s]", key));
+    if (json_is_array(needs) || json_is_string(needs)) {
+        json_t *names = json_is_array(needs) ? json_copy(needs) : json_pack("[O]", needs);
+        ok = ok && names != NULL && json_array_append_new(names, json_string(key)) == 0;
+        present = json_pack("{s:o}", "required", names);
+    } else {
+        present = json_pack("{s:[{s:[s]},O]}", "allOf", "required", key, needs);
+    }
+    if (!ok) {
+        json_decref(absent);
+        absent = NULL;
+    }
+    return add_either(m, absent, present);
+}
+
+static bool merge_if(merge *m, const json_t *s)
+{
+    json_t *condition = json_object_get(s, "if"), *yes = json_object_get(s, "then");
+    json_t *no = json_object_get(s, "else");
+    if (yes == NULL && no == NULL) {
+        return true;
+    }
+    return add_either(
+        m, json_pack("{s:[O,O]}", "allOf", condition, yes != NULL ? yes : json_true()),
+        json_pack("{s:[{s:O},O]}", "allOf", "not", condition, no != NULL ? no : json_true()));
+}
+
+/* Schemas of keys that are not listed by them. */
+static bool merge_held(merge *m, json_t *schemas)
+{
+    json_t *held = json_object_get(m->out, GK_HELD);
+    json_t *joined = held == NULL ? json_object() : json_copy(held);
+    const char *key;
+    json_t *value;
+    json_object_foreach(schemas, key, value)
+    {
+        json_t *old = json_object_get(joined, key);
+        if (!whim_gb_put(m->b, joined, key, both(old, value))) {
+            json_decref(joined);
+            return false;
+        }
+    }
+    return put(m, GK_HELD, joined);
+}
+
+/* Keywords that become choices. */
+static bool merge_rule(merge *m, const json_t *s, const char *key, json_t *value, int32_t depth)
+{
+    const char *name;
+    json_t *needs;
+    if (strcmp(key, "not") == 0) {
+        return merge_not(m, value, depth);
+    }
+    if (strcmp(key, "if") == 0) {
+        return merge_if(m, s);
+    }
+    if (!json_is_object(value)) {
+        return whim_gb_fail_at(m->b, m->place, key, "must be an object") >= 0;
+    }
+    bool ok = true;
+    json_object_foreach(value, name, needs)
+    {
+        ok = ok && merge_dependent(m, name, needs);
+    }
+    return ok;
+}
+
 static bool merge_one(merge *m, const json_t *s, const char *key, json_t *value, int32_t depth)
 {
     static const char together[] = "properties patternProperties additionalProperties items "
@@ -365,8 +472,14 @@ static bool merge_one(merge *m, const json_t *s, const char *key, json_t *value,
         }
         return ok;
     }
-    if (strcmp(key, GK_CHOICES) == 0 || strcmp(key, GK_PATTERNS) == 0) {
+    if (strcmp(key, GK_HELD) == 0) {
+        return merge_held(m, value);
+    }
+    if (*key == GK_MARK && json_is_array(value)) {
         return add_to_list(m, key, value);
+    }
+    if (whim_schema_has_word("not if dependencies dependentRequired dependentSchemas", key)) {
+        return merge_rule(m, s, key, value, depth);
     }
     if (strcmp(key, "anyOf") == 0 || strcmp(key, "oneOf") == 0) {
         return add_choice(m, key, value);
@@ -444,6 +557,31 @@ static bool merge_into(merge *m, const json_t *s, bool own, int32_t depth)
     return ok;
 }
 
+static bool only_objects(const json_t *s)
+{
+    const json_t *type = json_object_get(s, "type");
+    type = json_array_size(type) == 1 ? json_array_get(type, 0) : type;
+    return json_is_string(type) && strcmp(json_string_value(type), "object") == 0;
+}
+
+/* A key that must come and must not: no object fits. */
+static bool check_required(merge *m)
+{
+    const json_t *required = json_object_get(m->out, "required");
+    const json_t *absent = json_object_get(m->out, GK_ABSENT);
+    const json_t *properties = json_object_get(m->out, "properties");
+    for (size_t i = 0; i < json_array_size(required); i++) {
+        json_t *name = json_array_get(required, i);
+        const char *key = json_string_value(name);
+        bool not_allowed = has_value(absent, name) ||
+                           (key != NULL && json_is_false(json_object_get(properties, key)));
+        if (not_allowed && only_objects(m->out)) {
+            return never(m, "required", "names a key that must not come");
+        }
+    }
+    return true;
+}
+
 const json_t *whim_gb_schema_merge(whim_grammar_builder *b, const json_t *one, const json_t *two,
                                    const gplace *place, int32_t depth)
 {
@@ -453,7 +591,7 @@ const json_t *whim_gb_schema_merge(whim_grammar_builder *b, const json_t *one, c
         whim_gb_no_memory(b);
         return NULL;
     }
-    ok =
-        merge_into(&m, one, true, depth) && merge_into(&m, two, false, depth) && !whim_gb_failed(b);
+    ok = merge_into(&m, one, true, depth) && merge_into(&m, two, false, depth) &&
+         check_required(&m) && !whim_gb_failed(b);
     return !ok ? NULL : m.never ? json_false() : m.out;
 }

@@ -4,6 +4,9 @@
  * are. */
 #include "grammar/schema/schema.h"
 
+#include "base/alloc.h"
+#include "base/json.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,8 +160,8 @@ static int32_t integer_node(whim_grammar_builder *b, const json_t *s, const gbou
     return whim_gb_pair(b, GN_BOTH, range, multiple);
 }
 
-int32_t whim_gb_schema_number(whim_grammar_builder *b, const json_t *s, const char *type,
-                              const gplace *place)
+static int32_t number_node(whim_grammar_builder *b, const json_t *s, const char *type, bool plain,
+                           const gplace *place)
 {
     gbounds bounds = {0};
     const json_t *multiple = json_object_get(s, "multipleOf");
@@ -191,8 +194,58 @@ int32_t whim_gb_schema_number(whim_grammar_builder *b, const json_t *s, const ch
     if (integer) {
         return integer_node(b, s, &bounds, divisor, place);
     }
-    if (!bounds.has_lo && !bounds.has_hi && most_digits < 0) {
+    if (!plain && !bounds.has_lo && !bounds.has_hi && most_digits < 0) {
         return whim_gb_json_number(b);
     }
     return whim_gb_decimals(b, &bounds, most_digits, whim_gplace_text(place, buf));
+}
+
+/* The spellings of a number without an exponent. */
+static int32_t spellings(whim_grammar_builder *b, const json_t *value, const gplace *place)
+{
+    char text[WHIM_REAL_ROOM];
+    if (json_is_integer(value)) {
+        snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
+    } else {
+        whim_format_real(text, json_real_value(value));
+    }
+    if (strpbrk(text, "eE") != NULL) {
+        return fail_at(b, place, "a number that must not be is too large or too small");
+    }
+    int64_t n = (int64_t)strlen(text);
+    bool point = strchr(text, '.') != NULL;
+    while (point && (text[n - 1] == '0' || text[n - 1] == '.')) {
+        point = text[--n] != '.';
+    }
+    int32_t zeros = whim_grammar_repeat(b, whim_gb_text(b, "0"), 0, -1);
+    int32_t tail = point ? zeros : whim_gb_optional(b, whim_gb_seq(b, whim_gb_text(b, "."), zeros));
+    return whim_gb_seq(b, whim_gb_bytes(b, text, n), tail);
+}
+
+int32_t whim_gb_schema_number(whim_grammar_builder *b, const json_t *s, const char *type,
+                              const gplace *place)
+{
+    const json_t *list = json_object_get(s, GK_NOT_VALUES);
+    const json_t *multiple = json_object_get(s, GK_NOT_MULTIPLE);
+    glist texts = {0};
+    for (size_t i = 0; i < json_array_size(list) && !whim_gb_failed(b); i++) {
+        if (json_is_number(json_array_get(list, i))) {
+            whim_glist_add(b, &texts, spellings(b, json_array_get(list, i), place));
+        }
+    }
+    int32_t node = number_node(b, s, type, texts.n > 0 || multiple != NULL, place);
+    if (texts.n > 0 && node >= 0) {
+        node = whim_gb_pair(b, GN_BUT_NOT, node, whim_grammar_any_of(b, texts.ids, texts.n));
+    }
+    whim_free(texts.ids);
+    for (size_t i = 0; i < json_array_size(multiple) && node >= 0; i++) {
+        double by = json_number_value(json_array_get(multiple, i));
+        if (by != floor(by) || by < 1 || by > MAX_DIVISOR || strcmp(type, "integer") != 0) {
+            return fail_at(b, place,
+                           "not of multipleOf is supported for whole numbers up to 10000");
+        }
+        int32_t multiples = whim_gb_node(b, (gnode){.kind = GN_MULTIPLE, .a = (int32_t)by});
+        node = whim_gb_pair(b, GN_BUT_NOT, node, multiples);
+    }
+    return node;
 }

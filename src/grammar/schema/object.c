@@ -59,11 +59,22 @@ static void add_member(object *o, const char *name, const json_t *schema, bool r
     o->n_listed++;
 }
 
+static bool is_absent(const object *o, const char *key)
+{
+    const json_t *absent = json_object_get(o->s, GK_ABSENT);
+    bool found = false;
+    for (size_t i = 0; i < json_array_size(absent) && !found; i++) {
+        const char *name = json_string_value(json_array_get(absent, i));
+        found = name != NULL && strcmp(name, key) == 0;
+    }
+    return found;
+}
+
 /* What is said of a key by name and by patterns; NULL: nothing. */
 static const json_t *said_of_key(object *o, const char *key)
 {
     gplace at = {.up = o->place, .key = "patternProperties"};
-    const json_t *said = json_object_get(o->properties, key);
+    const json_t *said = is_absent(o, key) ? json_false() : json_object_get(o->properties, key);
     const char *pattern;
     json_t *schema;
     json_object_foreach((json_t *)o->patterns, pattern, schema)
@@ -105,7 +116,9 @@ static void add_listed(object *o)
         if (whim_gb_failed(o->b)) {
             break;
         }
-        add_member(o, key, said_of_key(o, key), json_object_get(required, key) != NULL);
+        const json_t *held = json_object_get(json_object_get(o->s, GK_HELD), key);
+        add_member(o, key, whim_gb_schema_both(o->b, said_of_key(o, key), held),
+                   json_object_get(required, key) != NULL);
     }
     json_object_foreach(required, key, value)
     {
@@ -117,9 +130,29 @@ static void add_listed(object *o)
                : closed          ? json_false()
                : o->more != NULL ? o->more
                                  : json_true();
-        add_member(o, key, said, true);
+        const json_t *held = json_object_get(json_object_get(o->s, GK_HELD), key);
+        add_member(o, key, whim_gb_schema_both(o->b, said, held), true);
     }
     json_decref(required);
+}
+
+/* Keys that do not come: those that must not, and those that would have to fit more than is said of
+ * free ones. */
+static void add_absent(object *o)
+{
+    const json_t *absent = json_object_get(o->s, GK_ABSENT);
+    const char *key;
+    json_t *value;
+    for (size_t i = 0; i < json_array_size(absent) && !whim_gb_failed(o->b); i++) {
+        const char *name = json_string_value(json_array_get(absent, i));
+        if (name != NULL) {
+            whim_glist_add(o->b, &o->names, whim_gb_json_text(o->b, name, (int64_t)strlen(name)));
+        }
+    }
+    json_object_foreach(json_object_get(o->s, GK_HELD), key, value)
+    {
+        whim_glist_add(o->b, &o->names, whim_gb_json_text(o->b, key, (int64_t)strlen(key)));
+    }
 }
 
 /* Any text between quotes, each character in one spelling only, so that names can be told apart. */
@@ -247,6 +280,7 @@ static int32_t object_body(object *o)
     }
     o->name = named_key(o);
     add_listed(o);
+    add_absent(o);
     int32_t pair = whim_gb_failed(b) ? -1 : extra_pair(o);
     if (whim_gb_failed(b)) {
         return -1;

@@ -6,6 +6,7 @@
  * a type that is not said is the one that the keywords speak about, and oneOf is taken as anyOf. */
 #include "grammar/schema/schema.h"
 
+#include "base/alloc.h"
 #include "base/str.h"
 
 #include <stdio.h>
@@ -61,7 +62,8 @@ bool whim_schema_has_word(const char *words, const char *key)
     return whim_word_place(words, key, (int64_t)strlen(key)) >= 0;
 }
 
-static const char choices[] = "$ref allOf anyOf oneOf";
+static const char choices[] = "$ref allOf anyOf oneOf not if dependencies dependentRequired "
+                              "dependentSchemas";
 static const char of_all[] = "type nullable enum const";
 static const char of_object[] =
     "properties required additionalProperties patternProperties minProperties maxProperties "
@@ -73,14 +75,13 @@ static const char of_number[] = "minimum maximum exclusiveMinimum exclusiveMaxim
 
 /* What JSON Schema (of any draft) or OpenAPI rules by, and no grammar of ours holds to. */
 static const char not_held[] =
-    "not if contains minContains maxContains dependentRequired dependencies disallow "
-    "dependentSchemas $dynamicRef $recursiveRef extends divisibleBy";
+    "contains minContains maxContains disallow $dynamicRef $recursiveRef extends divisibleBy";
 
 bool whim_schema_is_note(const char *key)
 {
     const char *const rules[] = {choices,   of_all,    of_object, of_array,
                                  of_string, of_number, not_held};
-    if (*key == GK_CHOICES[0]) {
+    if (*key == GK_MARK) {
         return false;
     }
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
@@ -89,6 +90,21 @@ bool whim_schema_is_note(const char *key)
         }
     }
     return true;
+}
+
+const char *whim_schema_speaks_of(const char *key)
+{
+    static const char *const texts[] = {GK_PATTERNS, GK_NOT_PATTERNS};
+    if (strcmp(key, GK_ABSENT) == 0 || strcmp(key, GK_HELD) == 0 ||
+        whim_schema_has_word(of_object, key)) {
+        return "object";
+    }
+    return strcmp(key, texts[0]) == 0 || strcmp(key, texts[1]) == 0 ||
+                   whim_schema_has_word(of_string, key)
+               ? "string"
+           : strcmp(key, GK_NOT_MULTIPLE) == 0 || whim_schema_has_word(of_number, key) ? "number"
+           : whim_schema_has_word(of_array, key) || strcmp(key, "contains") == 0       ? "array"
+                                                                                       : NULL;
 }
 
 /* How many keywords of the list the schema has. */
@@ -201,106 +217,64 @@ static int32_t call_of(whim_grammar_builder *b, const json_t *schema, const gpla
     return whim_gb_call(b, rule);
 }
 
-/* --- choices ---------------------------------------------------------------------------------- */
-
-static bool fits_type(const json_t *value, const char *type)
-{
-    static const char *const names[] = {
-        [JSON_OBJECT] = "object",   [JSON_ARRAY] = "array", [JSON_STRING] = "string",
-        [JSON_INTEGER] = "integer", [JSON_REAL] = "number", [JSON_TRUE] = "boolean",
-        [JSON_FALSE] = "boolean",   [JSON_NULL] = "null",
-    };
-    return strcmp(type, names[json_typeof(value)]) == 0 ||
-           (json_is_integer(value) && strcmp(type, "number") == 0);
-}
-
-static bool fits_types(const json_t *s, const json_t *value)
-{
-    const json_t *type = json_object_get(s, "type");
-    bool fits =
-        type == NULL || (json_is_null(value) && json_is_true(json_object_get(s, "nullable")));
-    if (json_is_string(type)) {
-        fits = fits || fits_type(value, json_string_value(type));
-    }
-    for (size_t i = 0; i < json_array_size(type) && !fits; i++) {
-        const char *one = json_string_value(json_array_get(type, i));
-        fits = one != NULL && fits_type(value, one);
-    }
-    return fits;
-}
-
-static int32_t schema_constants(whim_grammar_builder *b, const json_t *s, const gplace *place,
-                                int32_t n_keyword)
-{
-    char buf[GPLACE_ROOM];
-    const char *path = whim_gplace_text(place, buf);
-    const json_t *one = json_object_get(s, "const"), *list = json_object_get(s, "enum");
-    if (n_keyword != count_of(s, of_all)) {
-        return whim_gb_fail_at(b, place, NULL, "has enum or const beside keywords other than type");
-    }
-    if (list != NULL && (!json_is_array(list) || json_array_size(list) == 0)) {
-        return whim_gb_fail_at(b, place, NULL, "has an enum that is no list of values");
-    }
-    glist alts = {0};
-    bool nullable = json_is_true(json_object_get(s, "nullable"));
-    for (size_t i = 0; i < (list != NULL ? json_array_size(list) : 1) && !whim_gb_failed(b); i++) {
-        const json_t *value = list != NULL ? json_array_get(list, i) : one;
-        if (fits_types(s, value) && (one == NULL || json_equal(one, value))) {
-            whim_glist_add(b, &alts, whim_gb_json_const(b, value, 0, path));
-        }
-    }
-    if (nullable) {
-        whim_glist_add(b, &alts, whim_gb_text(b, "null"));
-    }
-    if (alts.n == 0) {
-        return whim_gb_impossible(b, place, NULL, "allows no value: type and constants do not fit");
-    }
-    return whim_glist_node(b, &alts, GN_ANY_OF);
-}
-
-/* Each of a list of choices, with what the schema says besides; NULL: nothing. */
-static int32_t schema_any_of(whim_grammar_builder *b, const json_t *list, const json_t *rest,
-                             const gplace *place, int32_t depth)
-{
-    glist alts = {0};
-    for (size_t i = 0; i < json_array_size(list) && !whim_gb_failed(b); i++) {
-        gplace each = {.up = place, .index = (int64_t)i};
-        const json_t *choice = json_array_get(list, i);
-        if (rest != NULL) {
-            choice = whim_gb_schema_merge(b, rest, choice, &each, depth + 1);
-        }
-        if (choice != NULL && !json_is_false(choice)) {
-            whim_glist_add(b, &alts, whim_gb_schema_node(b, choice, &each, depth + 1));
-        }
-    }
-    if (alts.n == 0 && !whim_gb_failed(b)) {
-        return whim_gb_impossible(b, place, NULL, "has no choice that fits what is said besides");
-    }
-    return whim_glist_node(b, &alts, GN_ANY_OF);
-}
-
-/* The first list of choices of a merged schema; the next ones wait in what is said besides. */
-static int32_t schema_choices(whim_grammar_builder *b, const json_t *s, const gplace *place,
-                              int32_t depth)
-{
-    json_t *rest = json_copy((json_t *)s), *lists = json_copy(json_object_get(s, GK_CHOICES));
-    bool ok = rest != NULL && lists != NULL && json_array_append(b->made, rest) == 0 &&
-              json_array_append(b->made, lists) == 0;
-    const json_t *choice = json_array_get(lists, 0);
-    const char *key = json_object_get(choice, "anyOf") != NULL ? "anyOf" : "oneOf";
-    gplace at = {.up = place, .key = key};
-    const json_t *list = json_object_get(choice, key);
-    ok = ok && json_array_append(b->made, (json_t *)list) == 0 &&
-         json_array_remove(lists, 0) == 0 &&
-         (json_array_size(lists) > 0 ? whim_gb_put(b, rest, GK_CHOICES, json_incref(lists))
-                                     : json_object_del(rest, GK_CHOICES) == 0);
-    int32_t node = ok ? schema_any_of(b, list, rest, &at, depth) : whim_gb_no_memory(b);
-    json_decref(rest);
-    json_decref(lists);
-    return node;
-}
-
 /* --- types ------------------------------------------------------------------------------------ */
+
+/* Whether a value is one of those that must not be. */
+static bool is_not(const json_t *s, const json_t *value)
+{
+    const json_t *list = json_object_get(s, GK_NOT_VALUES);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        if (whim_schema_same(json_array_get(list, i), value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Objects and arrays are told from one that must not be only where that is empty. */
+static bool not_other_groups(whim_grammar_builder *b, const json_t *s, bool object,
+                             const gplace *place, bool *not_empty)
+{
+    const json_t *list = json_object_get(s, GK_NOT_VALUES);
+    *not_empty = false;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *value = json_array_get(list, i);
+        if (object ? !json_is_object(value) : !json_is_array(value)) {
+            continue;
+        }
+        if (json_object_size(value) + json_array_size(value) > 0) {
+            return whim_gb_fail_at(b, place, NULL,
+                                   "must not be an object or array that is not empty: that is not "
+                                   "supported") >= 0;
+        }
+        *not_empty = true;
+    }
+    return true;
+}
+
+/* An object or array, at least one thing in it where the empty one must not be. */
+static int32_t schema_group(whim_grammar_builder *b, const json_t *s, bool object,
+                            const gplace *place, int32_t depth)
+{
+    const char *key = object ? "minProperties" : "minItems";
+    bool not_empty;
+    int64_t least = 0;
+    if (!not_other_groups(b, s, object, place, &not_empty) ||
+        !whim_gb_schema_count(b, s, key, place, &least)) {
+        return -1;
+    }
+    if (not_empty && least == 0) {
+        json_t *some = json_copy((json_t *)s);
+        bool ok = some != NULL && json_array_append_new(b->made, some) == 0 &&
+                  whim_gb_put(b, some, key, json_integer(1));
+        if (!ok) {
+            return whim_gb_no_memory(b);
+        }
+        s = some;
+    }
+    return object ? whim_gb_schema_object(b, s, place, depth)
+                  : whim_gb_schema_array(b, s, place, depth);
+}
 
 static int32_t schema_type(whim_grammar_builder *b, const json_t *s, const char *type,
                            const gplace *place, int32_t depth)
@@ -309,10 +283,10 @@ static int32_t schema_type(whim_grammar_builder *b, const json_t *s, const char 
         return whim_gb_fail_at(b, place, NULL, "has a type that is no text");
     }
     if (strcmp(type, "object") == 0) {
-        return whim_gb_schema_object(b, s, place, depth);
+        return schema_group(b, s, true, place, depth);
     }
     if (strcmp(type, "array") == 0) {
-        return whim_gb_schema_array(b, s, place, depth);
+        return schema_group(b, s, false, place, depth);
     }
     if (strcmp(type, "string") == 0) {
         return whim_gb_schema_string(b, s, place);
@@ -321,10 +295,12 @@ static int32_t schema_type(whim_grammar_builder *b, const json_t *s, const char 
         return whim_gb_schema_number(b, s, type, place);
     }
     if (strcmp(type, "boolean") == 0) {
-        return whim_gb_any_of(b, whim_gb_text(b, "true"), whim_gb_text(b, "false"));
+        int32_t yes = is_not(s, json_true()) ? whim_gb_never(b) : whim_gb_text(b, "true");
+        return whim_gb_any_of(
+            b, yes, is_not(s, json_false()) ? whim_gb_never(b) : whim_gb_text(b, "false"));
     }
     if (strcmp(type, "null") == 0) {
-        return whim_gb_text(b, "null");
+        return is_not(s, json_null()) ? whim_gb_never(b) : whim_gb_text(b, "null");
     }
     return whim_gb_fail_at(b, place, NULL, "has an unknown type");
 }
@@ -334,30 +310,17 @@ static int32_t schema_types(whim_grammar_builder *b, const json_t *s, const gpla
 {
     const json_t *type = json_object_get(s, "type");
     glist alts = {0};
-    if (json_is_array(type)) {
-        for (size_t i = 0; i < json_array_size(type) && !whim_gb_failed(b); i++) {
-            const char *one = json_string_value(json_array_get(type, i));
-            whim_glist_add(b, &alts, schema_type(b, s, one, place, depth));
-        }
-    } else if (type != NULL) {
+    bool said = type != NULL;
+    type = said ? type : whim_gb_types_meant(b, s);
+    if (!said && json_array_size(type) == 0) {
+        whim_glist_add(b, &alts, whim_gb_json_value(b));
+    }
+    if (said && !json_is_array(type)) {
         whim_glist_add(b, &alts, schema_type(b, s, json_string_value(type), place, depth));
-    } else {
-        static const struct {
-            const char *type, *keywords;
-        } kinds[] = {{"object", of_object},
-                     {"array", of_array},
-                     {"string", of_string},
-                     {"number", of_number}};
-        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-            bool said = kinds[i].keywords == of_string ? whim_schema_holds_text(s)
-                                                       : count_of(s, kinds[i].keywords) > 0;
-            if (said) {
-                whim_glist_add(b, &alts, schema_type(b, s, kinds[i].type, place, depth));
-            }
-        }
-        if (alts.n == 0) {
-            whim_glist_add(b, &alts, whim_gb_json_value(b));
-        }
+    }
+    for (size_t i = 0; i < json_array_size(type) && !whim_gb_failed(b); i++) {
+        const char *one = json_string_value(json_array_get(type, i));
+        whim_glist_add(b, &alts, schema_type(b, s, one, place, depth));
     }
     if (json_is_true(json_object_get(s, "nullable"))) {
         whim_glist_add(b, &alts, whim_gb_text(b, "null"));
@@ -396,17 +359,25 @@ int32_t whim_gb_schema_node(whim_grammar_builder *b, const json_t *s, const gpla
     }
     if (n == 1 && json_array_size(list) > 0) {
         gplace at = {.up = place, .key = key};
-        return schema_any_of(b, list, NULL, &at, depth);
+        return *key == 'a' ? whim_gb_schema_any_of(b, list, NULL, &at, depth)
+                           : whim_gb_schema_one_of(b, list, NULL, &at, depth);
+    }
+    gnamed values = whim_schema_named(s);
+    if (values.list != NULL || values.one != NULL) {
+        int32_t node = whim_gb_schema_constants(b, s, values, true, place, depth);
+        if (node >= 0 || whim_gb_failed(b)) {
+            return node;
+        }
     }
     if (count_of(s, choices) > 0) {
         const json_t *both = whim_gb_schema_merge(b, s, json_true(), place, depth + 1);
         return both == NULL ? -1 : whim_gb_schema_node(b, both, place, depth + 1);
     }
     if (json_object_get(s, GK_CHOICES) != NULL) {
-        return schema_choices(b, s, place, depth);
+        return whim_gb_schema_choices(b, s, place, depth);
     }
-    if (json_object_get(s, "enum") != NULL || json_object_get(s, "const") != NULL) {
-        return schema_constants(b, s, place, n);
+    if (values.list != NULL || values.one != NULL) {
+        return whim_gb_schema_constants(b, s, values, false, place, depth);
     }
     return schema_types(b, s, place, depth);
 }

@@ -5,6 +5,8 @@
  * end it. */
 #include "grammar/schema/schema.h"
 
+#include "base/alloc.h"
+
 #include <string.h>
 
 #define HOUR_MINUTE "([01][0-9]|2[0-3]):[0-5][0-9]"
@@ -70,7 +72,7 @@ bool whim_schema_holds_text(const json_t *s)
 {
     const json_t *format = json_object_get(s, "format");
     return json_object_get(s, "pattern") != NULL || json_object_get(s, "minLength") != NULL ||
-           json_object_get(s, "maxLength") != NULL ||
+           json_object_get(s, "maxLength") != NULL || json_object_get(s, GK_NOT_PATTERNS) != NULL ||
            (format != NULL &&
             (!json_is_string(format) || find_format(json_string_value(format)) >= 0));
 }
@@ -115,6 +117,32 @@ static int32_t pattern_node(whim_grammar_builder *b, const json_t *pattern, bool
                          (gregex_mode){.json = !plain, .search = true}, whim_gplace_text(&at, buf));
 }
 
+/* Less the texts and patterns that it must not be. */
+static int32_t but_not(whim_grammar_builder *b, const json_t *s, bool plain, int32_t body,
+                       const gplace *place)
+{
+    const json_t *patterns = json_object_get(s, GK_NOT_PATTERNS);
+    const json_t *values = json_object_get(s, GK_NOT_VALUES);
+    body = body >= 0 ? body : whim_grammar_repeat(b, one_char(b, plain, true), 0, -1);
+    for (size_t i = 0; i < json_array_size(patterns) && !whim_gb_failed(b); i++) {
+        int32_t pattern = pattern_node(b, json_array_get(patterns, i), plain, place);
+        body = whim_gb_pair(b, GN_BUT_NOT, body, pattern);
+    }
+    glist texts = {0};
+    for (size_t i = 0; i < json_array_size(values) && !whim_gb_failed(b); i++) {
+        const json_t *value = json_array_get(values, i);
+        if (json_is_string(value)) {
+            whim_glist_add(b, &texts,
+                           plain ? whim_gb_text(b, json_string_value(value))
+                                 : whim_gb_json_body(b, json_string_value(value),
+                                                     (int64_t)json_string_length(value)));
+        }
+    }
+    int32_t any = texts.n > 0 ? whim_grammar_any_of(b, texts.ids, texts.n) : -1;
+    whim_free(texts.ids);
+    return any >= 0 ? whim_gb_pair(b, GN_BUT_NOT, body, any) : body;
+}
+
 /* What stands between the quotes; -1 without a failure: anything, never where it is plain. */
 static int32_t string_body(whim_grammar_builder *b, const json_t *s, bool plain,
                            const gplace *place)
@@ -147,6 +175,9 @@ static int32_t string_body(whim_grammar_builder *b, const json_t *s, bool plain,
     }
     if (whim_gb_failed(b)) {
         return -1;
+    }
+    if (json_object_get(s, GK_NOT_PATTERNS) != NULL || json_object_get(s, GK_NOT_VALUES) != NULL) {
+        body = but_not(b, s, plain, body, place);
     }
     if (lo > 0 || hi >= 0 || plain) {
         body = both(b, body, whim_grammar_repeat(b, one_char(b, plain, body >= 0), lo, hi));

@@ -56,6 +56,16 @@ static inline bool valid_bound(const json_t *s, const char *least, const char *m
     return (lo == NULL || n >= json_number_value(lo)) && (hi == NULL || n <= json_number_value(hi));
 }
 
+static inline bool valid_has_keys(const json_t *names, const json_t *v)
+{
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        if (json_object_get(v, json_string_value(json_array_get(names, i))) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static inline bool valid_object(const json_t *root, const json_t *s, json_t *v)
 {
     const json_t *properties = json_object_get(s, "properties");
@@ -87,12 +97,8 @@ static inline bool valid_object(const json_t *root, const json_t *s, json_t *v)
             return false;
         }
     }
-    for (size_t i = 0; i < json_array_size(required); i++) {
-        if (json_object_get(v, json_string_value(json_array_get(required, i))) == NULL) {
-            return false;
-        }
-    }
-    return valid_bound(s, "minProperties", "maxProperties", (double)json_object_size(v));
+    return valid_has_keys(required, v) &&
+           valid_bound(s, "minProperties", "maxProperties", (double)json_object_size(v));
 }
 
 static inline bool valid_array(const json_t *root, const json_t *s, const json_t *v)
@@ -143,7 +149,37 @@ static inline bool valid_choice(const json_t *root, const json_t *s, const json_
     for (size_t i = 0; i < json_array_size(list); i++) {
         n += valid(root, json_array_get(list, i), v);
     }
-    return list == NULL || (all ? n == json_array_size(list) : n > 0);
+    bool one = strcmp(key, "oneOf") == 0;
+    return list == NULL || (all ? n == json_array_size(list) : one ? n == 1 : n > 0);
+}
+
+/* not, if and what objects with a key need. */
+static inline bool valid_rules(const json_t *root, const json_t *s, const json_t *v)
+{
+    static const char *const dependent[] = {"dependencies", "dependentRequired",
+                                            "dependentSchemas"};
+    const json_t *no = json_object_get(s, "not"), *condition = json_object_get(s, "if");
+    if (no != NULL && valid(root, no, v)) {
+        return false;
+    }
+    if (condition != NULL) {
+        const json_t *then = json_object_get(s, valid(root, condition, v) ? "then" : "else");
+        if (then != NULL && !valid(root, then, v)) {
+            return false;
+        }
+    }
+    for (int i = 0; i < 3 && json_is_object(v); i++) {
+        const char *key;
+        json_t *needs;
+        json_object_foreach(json_object_get(s, dependent[i]), key, needs)
+        {
+            bool fine = json_is_array(needs) ? valid_has_keys(needs, v) : valid(root, needs, v);
+            if (json_object_get(v, key) != NULL && !fine) {
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 static inline bool valid_constants(const json_t *s, const json_t *v)
@@ -189,7 +225,7 @@ static bool valid(const json_t *root, const json_t *s, const json_t *v)
     return typed && valid_constants(s, v) &&
            (ref == NULL || valid(root, valid_target(root, json_string_value(ref)), v)) &&
            valid_choice(root, s, v, "anyOf", false) && valid_choice(root, s, v, "oneOf", false) &&
-           valid_choice(root, s, v, "allOf", true) &&
+           valid_choice(root, s, v, "allOf", true) && valid_rules(root, s, v) &&
            (!json_is_object(v) || valid_object(root, s, (json_t *)v)) &&
            (!json_is_array(v) || valid_array(root, s, v)) && valid_scalar(s, v);
 }

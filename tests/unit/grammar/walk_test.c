@@ -145,11 +145,104 @@ static void generated_schemas(void **state)
     assert_true(n_ended > 400 * 3 * 9 / 10);
 }
 
+static const char *key_name(uint64_t r)
+{
+    static const char *const names[] = {"a0", "b1", "c0", "d1", "e0"};
+    return names[r % 5];
+}
+
+/* A small schema that others may be held to besides their own. */
+static json_t *make_part(uint64_t key, int32_t depth)
+{
+    static const char *const types[] = {"object", "string", "integer", "null", "array"};
+    uint64_t r = whim_rng_at(key, 70);
+    const char *one = key_name(r), *two = key_name(r / 5);
+    switch (whim_rng_at(key, 71) % (depth < 2 ? 12 : 9)) {
+    case 0:
+        return json_pack("{s:[s]}", "required", one);
+    case 1:
+        return json_pack("{s:[s,s]}", "required", one, two);
+    case 2:
+        return json_pack("{s:{s:o}}", "properties", one, make_schema(whim_rng_key(key, 1), 3));
+    case 3:
+        return json_pack("{s:{s:o},s:[s]}", "properties", one, make_part(whim_rng_key(key, 1), 3),
+                         "required", one);
+    case 4:
+        return json_pack("{s:s}", "type", types[r % 5]);
+    case 5:
+        return json_pack("{s:[s,I,n]}", "enum", "v", (json_int_t)(r % 1000));
+    case 6:
+        return json_pack("{s:I,s:I}", "minimum", (json_int_t)(r % 100), "minLength",
+                         (json_int_t)(r % 5));
+    case 7:
+        return json_pack("{s:s,s:I}", "pattern", "^a", "maxItems", (json_int_t)(r % 3));
+    case 8:
+        return json_pack("{s:{s:o}}", "patternProperties", "^[ab]",
+                         make_part(whim_rng_key(key, 1), 3));
+    case 9:
+        return json_pack("{s:o}", "not", make_part(whim_rng_key(key, 1), depth + 1));
+    case 10:
+        return json_pack("{s:[o,o]}", "anyOf", make_part(whim_rng_key(key, 1), depth + 1),
+                         make_part(whim_rng_key(key, 2), depth + 1));
+    default:
+        return json_pack("{s:[o,o]}", "oneOf", make_part(whim_rng_key(key, 1), depth + 1),
+                         make_part(whim_rng_key(key, 2), depth + 1));
+    }
+}
+
+/* A schema with one more rule that it holds to. */
+static json_t *make_held(uint64_t key)
+{
+    json_t *s = make_schema(whim_rng_key(key, 1), 0);
+    uint64_t r = whim_rng_at(key, 80);
+    json_t *part = make_part(whim_rng_key(key, 2), 0), *other = make_part(whim_rng_key(key, 3), 0);
+    switch (whim_rng_at(key, 81) % 7) {
+    case 0:
+        return json_pack("{s:[o,o,o]}", "allOf", s, part, other);
+    case 1:
+        return json_pack("{s:[o],s:o,s:o}", "allOf", s, "not", part, "anyOf",
+                         json_pack("[o]", other));
+    case 2:
+        return json_pack("{s:[o],s:[o,o]}", "allOf", s, "oneOf", part, other);
+    case 3:
+        return json_pack("{s:[o,o,o]}", "oneOf", s, part, other);
+    case 4:
+        return json_pack("{s:[o],s:o,s:o}", "allOf", s, "if", part, "then", other);
+    case 5:
+        return json_pack("{s:[o],s:{s:[s],s:o},s:o}", "allOf", s, "dependencies", key_name(r),
+                         key_name(r / 5), key_name(r / 25), part, "not", other);
+    default:
+        return json_pack("{s:[o],s:o,s:o}", "allOf", s, "if", part, "else", other);
+    }
+}
+
+/* What is refused is not judged; but most of it must not be refused. */
+static void schemas_that_hold_together(void **state)
+{
+    (void)state;
+    enum { N = 1500 };
+    int32_t taken = 0;
+    for (uint64_t i = 0; i < N; i++) {
+        whim_diag diag = {{0}};
+        json_t *schema = make_held(whim_rng_key(77, i));
+        assert_non_null(schema);
+        whim_grammar *g = fixture_schema_json(schema, &diag);
+        if (g != NULL) {
+            whim_grammar_unref(g);
+            check_answers(schema, fixture_tok, fixture_vocab, ID_END, 3);
+            taken++;
+        }
+        json_decref(schema);
+    }
+    assert_true(taken > N / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(listed_schemas),
         cmocka_unit_test(generated_schemas),
+        cmocka_unit_test(schemas_that_hold_together),
         cmocka_unit_test(a_published_vocabulary),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
