@@ -47,6 +47,12 @@ static const linear_shape single[] = {
     {WHIM_DTYPE_BF16, 41, 6200, 320, 0, 0, false, CHECKOP_SANE},
     {WHIM_DTYPE_BF16, 64, 4100, 512, 3, 1, true, CHECKOP_SANE},
     {WHIM_DTYPE_BF16, 1537, 2100, 128, 3, 1, true, CHECKOP_SANE}, /* more items than blocks */
+    {WHIM_DTYPE_FP8, 8, 4300, 1152, 1, 1, true, CHECKOP_SANE},
+    {WHIM_DTYPE_FP8, 9, 300, 1152, 1, 1, true, CHECKOP_SANE},
+    {WHIM_DTYPE_FP8, 41, 6200, 640, 0, 0, false, CHECKOP_SANE},
+    {WHIM_DTYPE_FP8, 64, 17000, 384, 3, 1, true, CHECKOP_SANE},
+    {WHIM_DTYPE_FP8, 129, 8448, 256, 0, 0, false, CHECKOP_SANE},
+    {WHIM_DTYPE_FP8, 1100, 2100, 1280, 3, 1, true, CHECKOP_SANE}, /* more items than blocks */
     {WHIM_DTYPE_Q8_0, CHECKOP_MANY, 3, 32, 0, 1, true, CHECKOP_SANE},
     {WHIM_DTYPE_Q4_0, CHECKOP_MANY, 1, 32, 0, 0, false, CHECKOP_SANE},
     {WHIM_DTYPE_F16, 1, CHECKOP_MANY, 16, 0, 0, false, CHECKOP_SANE},

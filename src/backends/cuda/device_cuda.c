@@ -16,7 +16,7 @@ enum { ATTR_MULTIPROCESSORS = 16, ATTR_MAJOR = 75, ATTR_MINOR = 76 };
 enum { FUNC_MAX_SHARED = 8, FUNC_CARVEOUT = 9 };
 
 /* Machine code for this has the unit of mma_wide.cuh; newer GPUs have another. */
-enum { WIDE_CAPABILITY = 90, N_WIDE = 9 };
+enum { WIDE_CAPABILITY = 90, N_WIDE = 16 };
 
 /* Kernels use what came with this one. */
 enum { OLDEST_MAJOR = 8 };
@@ -183,6 +183,13 @@ static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
     } large[] = {
         {WHIM_CUDA_K_mm_bulk_128, whim_cuda_bulk_bytes(128)}, /* the first N_WIDE: not everywhere */
         {WHIM_CUDA_K_mm_bulk_192, whim_cuda_bulk_bytes(192)},
+        {WHIM_CUDA_K_mm_fp8_bulk_128, whim_cuda_pb_bytes(128)},
+        {WHIM_CUDA_K_mm_fp8_rows_16, WHIM_CUDA_MR_BYTES},
+        {WHIM_CUDA_K_mm_fp8_rows_32, WHIM_CUDA_MR_BYTES},
+        {WHIM_CUDA_K_mm_fp8_rows_64, WHIM_CUDA_MR_BYTES},
+        {WHIM_CUDA_K_mm_fp8_rows_split_16, WHIM_CUDA_MR_BYTES},
+        {WHIM_CUDA_K_mm_fp8_rows_split_32, WHIM_CUDA_MR_BYTES},
+        {WHIM_CUDA_K_mm_fp8_rows_split_64, WHIM_CUDA_MR_BYTES},
         {WHIM_CUDA_K_mm_rows_4, WHIM_CUDA_MR_BYTES},
         {WHIM_CUDA_K_mm_rows_12, WHIM_CUDA_MR_BYTES},
         {WHIM_CUDA_K_mm_rows_split_4, WHIM_CUDA_MR_BYTES},
@@ -197,6 +204,9 @@ static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
         {WHIM_CUDA_K_mm_few_2, whim_cuda_mf_bytes(2, dev->has_wide)},
         {WHIM_CUDA_K_mm_few_3, whim_cuda_mf_bytes(3, dev->has_wide)},
         {WHIM_CUDA_K_mm_few_4, whim_cuda_mf_bytes(4, dev->has_wide)},
+        {WHIM_CUDA_K_mm_fp8_few_2, whim_cuda_pf_bytes(2, dev->has_wide)},
+        {WHIM_CUDA_K_mm_fp8_few_3, whim_cuda_pf_bytes(3, dev->has_wide)},
+        {WHIM_CUDA_K_mm_fp8_few_4, whim_cuda_pf_bytes(4, dev->has_wide)},
         {WHIM_CUDA_K_mm_8, whim_cuda_mm_bytes(8)},
         {WHIM_CUDA_K_mm_16, whim_cuda_mm_bytes(16)},
         {WHIM_CUDA_K_mm_32, whim_cuda_mm_bytes(32)},

@@ -5,7 +5,8 @@
  * A packed matrix is tiles of 16 outputs with all their k, so that half a warp, a thread for each
  * output, reads memory in one stream. In a tile:
  *   FLOAT   [k / V][16] vectors of 16 bytes, V elements each; the last may be partly empty
- *   SCALED  [k / 16][16] vectors of 16 codes, then [k / 128][16] scales in F32
+ *   SCALED  vectors of 16 codes as threads of the matrix unit take them (whim_cuda_scaled_at), then
+ *           [k / 128][16] scales in F32, then for each output 0, or NaN if one of its codes is
  *   QUANT   for each group of 32: [vectors of its codes][16], then [16] heads
  * Groups of Q4_0, Q4_1 and Q8_0 are as in the file, apart in codes and head. Those of other types
  * are opened: whim_cuda_wide_head and 32 codes of a byte.
@@ -48,6 +49,8 @@ enum {
     WHIM_CUDA_MR_BYTES = 204 << 10, /* dynamic shared memory of mma_rows.cuh: a norm fits beside */
     WHIM_CUDA_MR_THREADS = 288,     /* and threads of a block */
     WHIM_CUDA_MR_BLOCKS = 4,        /* of a cluster there, one for each chunk of k */
+    WHIM_CUDA_PR_TILES = 12,        /* of a block of mma_fp8_rows.cuh */
+    WHIM_CUDA_PR_THREADS = 512,     /* and its threads */
     WHIM_CUDA_MADE = 1 << 20,       /* elements of rows that an op may leave as tiles */
     WHIM_CUDA_MADE_ROWS = 64,       /* and rows: no more than the few that wait for each kernel */
     WHIM_CUDA_TILES_UNIT = 384,     /* of more rows: whole items of 128 and 192 */
@@ -100,6 +103,24 @@ static inline int64_t whim_cuda_float_at(int64_t elem_bytes, int64_t lane, int64
     return (i / per * WHIM_CUDA_TILE + lane) * WHIM_CUDA_VECTOR + i % per * elem_bytes;
 }
 
+/* Bytes of a tile of FP8. */
+static inline int64_t whim_cuda_scaled_bytes(int64_t k)
+{
+    return k / WHIM_CUDA_SCALED_BLOCK * WHIM_CUDA_TILE * (WHIM_CUDA_SCALED_BLOCK + 4) +
+           WHIM_CUDA_TILE * 4;
+}
+
+/* Where the code of column i of lane `lane` lies in a tile of FP8. In 64 columns a thread q of four
+ * has those that it gives to the matrix unit, four of each 16: 2 q, 2 q + 1, and these + 8. They
+ * are a word, in which the first two are bytes 1 and 3, the others 0 and 2: the upper halves of two
+ * numbers of 16 bits, as they are or moved by 8. */
+static inline int64_t whim_cuda_scaled_at(int64_t lane, int64_t i)
+{
+    int64_t in_16 = i % 16, q = in_16 % 8 / 2;
+    return ((i / 64 * WHIM_CUDA_TILE + lane) * 4 + q) * WHIM_CUDA_VECTOR + i % 64 / 16 * 4 +
+           in_16 % 2 * 2 + (in_16 < 8);
+}
+
 /* Stages of a warp's ring in mma_few.cuh, by the tiles of an item, and the dynamic shared memory of
  * a block. Deep (where there is mma_wide.cuh): nearly all that a multiprocessor has, so that no two
  * blocks meet on one, and much of the weights comes while the kernel before still runs. Elsewhere
@@ -113,6 +134,17 @@ static inline int32_t whim_cuda_mf_bytes(int32_t n_tile, bool deep)
            (n_tile * WHIM_CUDA_TILE + WHIM_CUDA_MF_ROWS) * 2;
 }
 
+/* The same of mma_fp8_few.cuh, whose stages are blocks with their scales. */
+#define WHIM_CUDA_PF_STAGES(n_tile, deep) \
+    ((deep) ? (n_tile) == 2 ? 8 : (n_tile) == 3 ? 6 : 5 : (n_tile) == 2 ? 3 : 2)
+
+static inline int32_t whim_cuda_pf_bytes(int32_t n_tile, bool deep)
+{
+    return WHIM_CUDA_MM_CHUNKS * WHIM_CUDA_PF_STAGES(n_tile, deep) *
+           (n_tile * WHIM_CUDA_TILE * (WHIM_CUDA_SCALED_BLOCK + 4) +
+            WHIM_CUDA_SCALED_BLOCK * WHIM_CUDA_MF_ROWS * 2);
+}
+
 /* The same of mma_bulk.cuh, by the rows of an item, with two barriers for each stage. */
 #define WHIM_CUDA_BULK_STAGES(n_row) ((n_row) == 192 ? 5 : 6)
 
@@ -120,6 +152,15 @@ static inline int32_t whim_cuda_bulk_bytes(int32_t n_row)
 {
     return WHIM_CUDA_BULK_STAGES(n_row) *
            ((WHIM_CUDA_MM_OUTPUTS + n_row) * WHIM_CUDA_MM_K * 2 + 2 * 8);
+}
+
+/* And of mma_fp8_bulk.cuh, which keeps sums of 256 threads beside them. */
+#define WHIM_CUDA_PB_STAGES 6
+
+static inline int32_t whim_cuda_pb_bytes(int32_t n_row)
+{
+    return WHIM_CUDA_PB_STAGES * ((WHIM_CUDA_MM_OUTPUTS + 2 * n_row) * WHIM_CUDA_MM_K + 2 * 8) +
+           256 * n_row / 2 * 4;
 }
 
 /* Dynamic shared memory of a block of mma.cuh that has n_col rows: stages of weights and rows. */

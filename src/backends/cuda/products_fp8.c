@@ -1,37 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products with FP8 matrices: which kernel of mma_fp8.cuh. All have the same bits, so that this
+/* Products with FP8 matrices: which kernel of mma_fp8*.cuh. All have the same bits, so that this
  * decides about speed alone. */
 #include "backends/cuda/launch.h"
 
-enum { TILES = 2, THREADS = 256 }; /* of a block */
+/* Items of n_tile tiles of outputs that all matrices have. */
+static int64_t items(const whim_cuda_few_args *a, int64_t n_tile)
+{
+    int64_t n = 0, each = a->swiglu ? n_tile / 2 : n_tile;
+    for (int32_t i = 0; i < (a->swiglu ? 1 : a->n_matrix); i++) {
+        n += whim_cuda_ceil_div(whim_cuda_ceil_div(a->matrix[i].n, WHIM_CUDA_TILE), each);
+    }
+    return n;
+}
 
-/* By the rows that a block has. */
-static const struct {
-    int32_t rows;
-    whim_cuda_kernel kernel;
-} forms[] = {
-    {8, WHIM_CUDA_K_mm_fp8_1},
-    {16, WHIM_CUDA_K_mm_fp8_2},
-    {32, WHIM_CUDA_K_mm_fp8_4},
-};
+/* Up to 8 rows (mma_fp8_few.cuh): a block for each multiprocessor; as many tiles at once as give
+ * the one with most the least. */
+static whim_err few_launch(whim_stream *base, whim_cuda_few_args *a)
+{
+    const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
+    int64_t n_mp = dev->n_multiprocessor, least = INT64_MAX;
+    int32_t n_tile = 0;
+    for (int32_t t = 4; t >= 2; t--) {
+        int64_t most = whim_cuda_ceil_div(items(a, t), n_mp) * t;
+        if (most < least && (t != 3 || !a->swiglu)) {
+            least = most;
+            n_tile = t;
+        }
+    }
+    int64_t n_item = items(a, n_tile);
+    WHIM_TRY(whim_cuda_tiles_make(base, a, WHIM_CUDA_TILE));
+    return whim_cuda_launch(base, WHIM_CUDA_K_mm_fp8_few_2 + (whim_cuda_kernel)(n_tile - 2),
+                            (whim_cuda_shape){n_item < n_mp ? n_item : n_mp, 1, 128,
+                                              whim_cuda_pf_bytes(n_tile, dev->has_wide)},
+                            a);
+}
 
-enum { LAST = sizeof forms / sizeof forms[0] - 1 };
+/* Many rows (mma_fp8_bulk.cuh): two multiprocessors take an item together. */
+static whim_err bulk_launch(whim_stream *base, whim_cuda_few_args *a)
+{
+    enum { ROWS = 128, BLOCKS = 2, THREADS = 384, TILES = WHIM_CUDA_MM_OUTPUTS / WHIM_CUDA_TILE };
+    int64_t at_once = ((const whim_cuda_stream *)base)->dev->n_multiprocessor / BLOCKS;
+    int64_t n_item = items(a, BLOCKS * TILES) * whim_cuda_ceil_div(a->n_row, ROWS);
+    WHIM_TRY(whim_cuda_tiles_make(base, a, ROWS));
+    return whim_cuda_launch(base, WHIM_CUDA_K_mm_fp8_bulk_128,
+                            (whim_cuda_shape){BLOCKS * (n_item < at_once ? n_item : at_once), 1,
+                                              THREADS, whim_cuda_pb_bytes(ROWS)},
+                            a);
+}
+
+/* 9 to 64 rows (mma_fp8_rows.cuh). Where all clusters together can have a chunk of k of all outputs
+ * at once, they share k; else a block on each multiprocessor goes through items of all k. */
+static whim_err some_launch(whim_stream *base, whim_cuda_few_args *a)
+{
+    enum { FORMS = 3 }; /* of 16, 32 and 64 rows */
+    const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
+    int64_t n_tile = a->swiglu ? 2 * items(a, 2) : items(a, 1), n_mp = dev->n_multiprocessor;
+    int64_t n_item = whim_cuda_ceil_div(n_tile, WHIM_CUDA_PR_TILES);
+    bool split = !a->swiglu && n_item <= dev->n_cluster;
+    int32_t form = (a->n_row > 16) + (a->n_row > 32) + (split ? FORMS : 0);
+    int64_t blocks = split ? n_item * WHIM_CUDA_MR_BLOCKS : n_item < n_mp ? n_item : n_mp;
+    int64_t rows = whim_cuda_ceil_div(a->n_row, WHIM_CUDA_TILE) * WHIM_CUDA_TILE;
+    WHIM_TRY(whim_cuda_tiles_make(base, a, (int32_t)rows));
+    return whim_cuda_launch(base, WHIM_CUDA_K_mm_fp8_rows_16 + (whim_cuda_kernel)form,
+                            (whim_cuda_shape){blocks, 1, WHIM_CUDA_PR_THREADS, WHIM_CUDA_MR_BYTES},
+                            a);
+}
+
+/* Any rows on any GPU (mma_fp8.cuh), by the rows that a block has. */
+static whim_err any_launch(whim_stream *base, whim_cuda_few_args *a)
+{
+    enum { TILES = 2, THREADS = 256 };
+    bool some = a->n_row > 16;
+    int64_t n_row_block = whim_cuda_ceil_div(a->n_row, some ? 32 : 16);
+    /* Those that were left may be larger tiles. */
+    ((whim_cuda_stream *)base)->made.x = NULL;
+    WHIM_TRY(whim_cuda_tiles_make(base, a, WHIM_CUDA_TILE));
+    return whim_cuda_launch(base, some ? WHIM_CUDA_K_mm_fp8_4 : WHIM_CUDA_K_mm_fp8_2,
+                            whim_cuda_items(items(a, TILES) * n_row_block, THREADS), a);
+}
 
 whim_err whim_cuda_fp8_launch(whim_stream *base, whim_cuda_few_args *a)
 {
-    int32_t f = 0;
-    int64_t n_item = 0, each = a->swiglu ? 1 : TILES;
-    while (f < LAST && forms[f].rows < a->n_row) {
-        f++;
+    const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
+    if (a->n_row <= WHIM_CUDA_MF_ROWS) {
+        return few_launch(base, a);
     }
-    for (int32_t i = 0; i < (a->swiglu ? 1 : a->n_matrix); i++) {
-        n_item += whim_cuda_ceil_div(whim_cuda_ceil_div(a->matrix[i].n, WHIM_CUDA_TILE), each);
+    if (dev->has_wide && a->k > 0) {
+        return a->n_row > WHIM_CUDA_MADE_ROWS ? bulk_launch(base, a) : some_launch(base, a);
     }
-    if (a->n_row > WHIM_CUDA_MF_ROWS) { /* those may have been left in larger tiles */
-        ((whim_cuda_stream *)base)->made.x = NULL;
-    }
-    WHIM_TRY(whim_cuda_tiles_make(base, a, WHIM_CUDA_TILE));
-    return whim_cuda_launch(
-        base, forms[f].kernel,
-        whim_cuda_items(n_item * whim_cuda_ceil_div(a->n_row, forms[f].rows), THREADS), a);
+    return any_launch(base, a);
 }

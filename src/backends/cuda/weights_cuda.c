@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "tensor/fp8.h"
 
+#include <math.h>
 #include <string.h>
 
 static int64_t tile_bytes(whim_dtype dtype, int64_t k)
@@ -17,7 +18,7 @@ static int64_t tile_bytes(whim_dtype dtype, int64_t k)
         per = WHIM_CUDA_VECTOR / info->block_bytes;
         return (k + per - 1) / per * WHIM_CUDA_VECTOR * WHIM_CUDA_TILE;
     case WHIM_DTYPE_KIND_SCALED:
-        return whim_dtype_row_bytes(dtype, k) * WHIM_CUDA_TILE;
+        return whim_cuda_scaled_bytes(k);
     default: {
         whim_cuda_group_form form = whim_cuda_group_form_of(dtype);
         return k / WHIM_GROUP * (form.head_bytes + form.code_bytes) * WHIM_CUDA_TILE;
@@ -52,13 +53,16 @@ static void scaled_row(char *tile, int64_t lane, int64_t k, const char *src)
 {
     int64_t n_block = k / WHIM_FP8_BLOCK;
     char *scales = tile + n_block * WHIM_CUDA_TILE * WHIM_FP8_BLOCK;
+    float add = 0.0f;
     for (int64_t b = 0; b < n_block; b++, src += WHIM_FP8_BLOCK_BYTES) {
         memcpy(scales + (b * WHIM_CUDA_TILE + lane) * 4, src, 4);
-        for (int64_t i = 0; i < WHIM_FP8_BLOCK; i += WHIM_CUDA_VECTOR) {
-            memcpy(tile + whim_cuda_float_at(1, lane, b * WHIM_FP8_BLOCK + i),
-                   src + WHIM_FP8_CODES_AT + i, WHIM_CUDA_VECTOR);
+        for (int64_t i = 0; i < WHIM_FP8_BLOCK; i++) {
+            char code = src[WHIM_FP8_CODES_AT + i];
+            tile[whim_cuda_scaled_at(lane, b * WHIM_FP8_BLOCK + i)] = code;
+            add = (code & 0x7f) == 0x7f ? NAN : add;
         }
     }
+    memcpy(scales + (n_block * WHIM_CUDA_TILE + lane) * 4, &add, 4);
 }
 
 /* Head and codes of a group, as they are stored. */

@@ -31,14 +31,6 @@ struct f16_weights {
     }
 };
 
-struct fp8_weights {
-    enum { BYTES = 1 };
-    static float get(const uint32_t *v, int i)
-    {
-        return whim_e4m3_to_f32((uint8_t)(v[i / 4] >> i % 4 * 8));
-    }
-};
-
 static void load_vector(uint32_t *v, const void *from)
 {
     uint4 x = __ldg((const uint4 *)from);
@@ -133,20 +125,30 @@ static void dot_scaled(float *acc, const whim_weight &w, int64_t n, const float_
     enum { BLOCK = WHIM_CUDA_SCALED_BLOCK };
     __shared__ __align__(16) float part[BLOCK * R];
     int64_t n_block = w.k / BLOCK, lane = n % WHIM_CUDA_TILE;
-    const char *codes =
-        (const char *)w.data + n / WHIM_CUDA_TILE * n_block * WHIM_CUDA_TILE * (BLOCK + 4);
+    const char *codes = (const char *)w.data + n / WHIM_CUDA_TILE * whim_cuda_scaled_bytes(w.k);
     const float *scales = (const float *)(codes + n_block * WHIM_CUDA_TILE * BLOCK);
     for (int64_t b = 0; b < n_block; b++) {
         float sum[R] = {};
         __syncthreads();
         stage_rows<R>(part, rows, b * BLOCK, BLOCK);
         __syncthreads();
-        const char *from = codes + b * BLOCK * WHIM_CUDA_TILE + lane * WHIM_CUDA_VECTOR;
-#pragma unroll 2
-        for (int k = 0; k < BLOCK; k += 16, from += WHIM_CUDA_TILE * WHIM_CUDA_VECTOR) {
-            uint32_t v[4];
-            load_vector(v, from);
-            multiply<fp8_weights, R>(sum, v, part + k * R, 16);
+#pragma unroll 1
+        for (int k = 0; k < BLOCK; k += 64) {
+            uint32_t v[4][4]; /* [thread of four][16 columns]: whim_cuda_scaled_at */
+#pragma unroll
+            for (int q = 0; q < 4; q++) {
+                load_vector(v[q], codes + whim_cuda_scaled_at(lane, b * BLOCK + k) / 16 * 16 +
+                                      q * WHIM_CUDA_VECTOR);
+            }
+#pragma unroll
+            for (int i = 0; i < 64; i++) {
+                uint32_t word = v[i % 8 / 2][i / 16];
+                float x = whim_e4m3_to_f32((uint8_t)(word >> (i % 2 * 2 + (i % 16 < 8)) * 8));
+#pragma unroll
+                for (int r = 0; r < R; r++) {
+                    sum[r] = whim_fmaf(x, part[(k + i) * R + r], sum[r]);
+                }
+            }
         }
         float d = scales[b * WHIM_CUDA_TILE + lane];
 #pragma unroll
@@ -454,11 +456,10 @@ template <class W> static float float_column(const whim_weight &w, int64_t row, 
 static float scaled_column(const whim_weight &w, int64_t row, int64_t i)
 {
     int64_t n_block = w.k / WHIM_CUDA_SCALED_BLOCK, lane = row % WHIM_CUDA_TILE;
-    const char *tile = (const char *)w.data + row / WHIM_CUDA_TILE * n_block * WHIM_CUDA_TILE *
-                                                  (WHIM_CUDA_SCALED_BLOCK + 4);
+    const char *tile = (const char *)w.data + row / WHIM_CUDA_TILE * whim_cuda_scaled_bytes(w.k);
     const float *scales =
         (const float *)(tile + n_block * WHIM_CUDA_TILE * WHIM_CUDA_SCALED_BLOCK);
-    uint8_t code = *(const uint8_t *)(tile + whim_cuda_float_at(1, lane, i));
+    uint8_t code = *(const uint8_t *)(tile + whim_cuda_scaled_at(lane, i));
     return whim_e4m3_to_f32(code) * scales[i / WHIM_CUDA_SCALED_BLOCK * WHIM_CUDA_TILE + lane];
 }
 

@@ -26,10 +26,16 @@ template <int N_ROW> struct bulk_form {
         ROWS = N_ROW,
         SUMS = ROWS / 2,
         STAGES = WHIM_CUDA_BULK_STAGES(N_ROW),
-        W_BYTES = MM_TILES * BULK_TILE_BYTES,
+        TILE_BYTES = BULK_TILE_BYTES, /* in a stage */
+        W_BYTES = MM_TILES * TILE_BYTES,
         X_BYTES = ROWS * WHIM_CUDA_MM_K * 2,
         STAGE_BYTES = W_BYTES + X_BYTES,
     };
+
+    static int64_t tile_bytes(int64_t k) /* with all its k */
+    {
+        return k / WHIM_CUDA_MM_K * TILE_BYTES;
+    }
 };
 
 /* --- barriers in shared memory that count arrivals and bytes ---------------------------------- */
@@ -141,9 +147,8 @@ static void bulk_bring(const whim_cuda_few_args &a, const mm_place &p, bulk_ring
     enum { HALF = Form::X_BYTES / BULK_BLOCKS };
     int lane = threadIdx.x % WARP, own = a.swiglu ? lane / 2 : lane, tile = p.tile + own;
     int last = ((int)p.m->n - 1) / WHIM_CUDA_TILE;
-    int64_t bytes = (int64_t)p.n_stage * BULK_TILE_BYTES;
     const char *w = (const char *)p.m[a.swiglu ? lane % 2 : 0].data +
-                    (tile < last ? tile : last) * bytes;
+                    (tile < last ? tile : last) * Form::tile_bytes(a.k);
     const char *x = (const char *)a.tiles +
                     (int64_t)(p.row / Form::ROWS) * p.n_stage * Form::X_BYTES + rank * HALF;
     for (int s = 0; s < p.n_stage; s++, ring->next()) {
@@ -154,8 +159,8 @@ static void bulk_bring(const whim_cuda_few_args &a, const mm_place &p, bulk_ring
         }
         __syncwarp();
         if (lane < MM_TILES) {
-            bulk_copy(stage + lane * BULK_TILE_BYTES, w + (int64_t)s * BULK_TILE_BYTES,
-                      BULK_TILE_BYTES, full);
+            bulk_copy(stage + lane * Form::TILE_BYTES, w + (int64_t)s * Form::TILE_BYTES,
+                      Form::TILE_BYTES, full);
         }
         __syncwarp(); /* copies take their operands from registers that all lanes share */
         if (lane == MM_TILES) {
@@ -208,9 +213,11 @@ static void bulk_add_chunk(int n, bulk_ring<Form> *ring, float (&c)[Form::SUMS])
 }
 
 /* The sums of an item, of chunks in order. */
-template <class Form>
-static void bulk_add(const mm_place &p, bulk_ring<Form> *ring, float (&total)[Form::SUMS])
+template <int N_ROW>
+static void bulk_add(const whim_cuda_few_args &a, const mm_place &p,
+                     bulk_ring<bulk_form<N_ROW>> *ring, float (&total)[N_ROW / 2])
 {
+    typedef bulk_form<N_ROW> Form;
     for (int s = 0; s < p.n_stage; s += p.chunk) {
         float c[Form::SUMS] = {};
         bulk_add_chunk<Form>(s + p.chunk < p.n_stage ? p.chunk : p.n_stage - s, ring, c);
@@ -314,7 +321,7 @@ template <class Form> static void bulk_run(const whim_cuda_few_args &a)
         for (int i = first; i < n_item; i += by) {
             mm_place p = mm_place_of(a, i, Form::ROWS, BULK_BLOCKS, rank);
             float total[Form::SUMS];
-            bulk_add<Form>(p, &ring, total);
+            bulk_add(a, p, &ring, total); /* of either form */
             if (a.swiglu) {
                 bulk_store_swiglu<Form>(a, p, total);
             } else {

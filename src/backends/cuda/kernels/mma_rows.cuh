@@ -115,8 +115,25 @@ static int mr_n_tile(const whim_cuda_few_args &a)
     return n;
 }
 
+/* What mma_fp8_rows.cuh has otherwise: bytes of a tile in a stage and with all its k, warps that
+ * multiply, and stages of a chunk. */
+template <int NT> struct mr_form {
+    enum { TILES = NT, TILE_BYTES = BULK_TILE_BYTES, WARPS = 8 };
+
+    static int64_t tile_bytes(int64_t k)
+    {
+        return k / WHIM_CUDA_MM_K * TILE_BYTES;
+    }
+
+    static int chunk(int n_stage)
+    {
+        return (n_stage + WHIM_CUDA_MM_CHUNKS - 1) / WHIM_CUDA_MM_CHUNKS;
+    }
+};
+
 /* What a block has to do, and where it is in its ring. */
-template <int NT> struct mr_block {
+template <class Form> struct mr_block {
+    enum { NT = Form::TILES };
     const whim_cuda_few_args &a;
     int rows;                /* of a tile of rows */
     int item, by, n_item;    /* the first item, and from one to the next */
@@ -129,7 +146,7 @@ template <int NT> struct mr_block {
     {
         extern __shared__ __align__(128) char memory[];
         int n_stage = (int)a.k / WHIM_CUDA_MM_K, rank = blockIdx.x % WHIM_CUDA_MR_BLOCKS;
-        chunk = (n_stage + WHIM_CUDA_MM_CHUNKS - 1) / WHIM_CUDA_MM_CHUNKS;
+        chunk = Form::chunk(n_stage);
         first = split ? rank * chunk : 0;
         end = split && first + chunk < n_stage ? first + chunk : n_stage;
         first = first < end ? first : end;
@@ -137,7 +154,7 @@ template <int NT> struct mr_block {
         by = split ? gridDim.x / WHIM_CUDA_MR_BLOCKS : gridDim.x;
         n_item = (mr_n_tile(a) + NT - 1) / NT;
         rows = ((int)a.n_row + WHIM_CUDA_TILE - 1) / WHIM_CUDA_TILE * WHIM_CUDA_TILE;
-        stage_bytes = NT * BULK_TILE_BYTES + rows * WHIM_CUDA_MM_K * 2;
+        stage_bytes = NT * Form::TILE_BYTES + rows * WHIM_CUDA_MM_K * 2;
         n_ring = (WHIM_CUDA_MR_BYTES - MR_SPARE) / stage_bytes;
         n_ring = n_ring < MR_MOST ? n_ring : MR_MOST;
         ring = (uint32_t)__cvta_generic_to_shared(memory);
@@ -168,10 +185,11 @@ static void mr_copy_once(uint32_t to, const void *from, int bytes, uint32_t barr
 
 /* One warp asks: lanes below NT for a tile of weights each, lane NT for the rows, which for the
  * stages that find room at once come after the wait. A tile beyond the last is the first. */
-template <int NT> static void mr_bring(mr_block<NT> b)
+template <class Form> static void mr_bring(mr_block<Form> b)
 {
+    enum { NT = Form::TILES, BYTES = Form::TILE_BYTES };
     const whim_cuda_few_args &a = b.a;
-    int lane = threadIdx.x % WARP, n_stage = (int)a.k / WHIM_CUDA_MM_K, ahead = 0;
+    int lane = threadIdx.x % WARP, ahead = 0;
     int x_bytes = b.rows * WHIM_CUDA_MM_K * 2;
     const char *x = (const char *)a.tiles;
     uint64_t policy = cache_policy(true);
@@ -179,7 +197,7 @@ template <int NT> static void mr_bring(mr_block<NT> b)
     auto rows = [&](int n) { /* of the stages that are asked for already */
         wait_for_last();
         for (int i = 0, s = b.first; i < n && lane == NT; i++) {
-            bulk_copy(b.ring + i * b.stage_bytes + NT * BULK_TILE_BYTES, x + (int64_t)s * x_bytes,
+            bulk_copy(b.ring + i * b.stage_bytes + NT * BYTES, x + (int64_t)s * x_bytes,
                       x_bytes, b.full + i * 8);
             s = s + 1 == b.end ? b.first : s + 1;
         }
@@ -188,8 +206,7 @@ template <int NT> static void mr_bring(mr_block<NT> b)
     for (int item = b.item; item < b.n_item; item += b.by) {
         mr_tile t = mr_tile_of(a, item * NT + (lane < NT ? lane : 0));
         t = t.m != NULL ? t : mr_tile{&a.matrix[0], 0};
-        const char *w =
-            (const char *)t.m->data + (int64_t)t.tile * n_stage * BULK_TILE_BYTES;
+        const char *w = (const char *)t.m->data + t.tile * Form::tile_bytes(a.k);
         for (int s = b.first; s < b.end; s++, b.next()) {
             uint32_t stage = b.stage(), full = b.full + b.at * 8;
             if (waits && ahead == b.n_ring) {
@@ -201,12 +218,11 @@ template <int NT> static void mr_bring(mr_block<NT> b)
             }
             __syncwarp();
             if (lane < NT) {
-                mr_copy_once(stage + lane * BULK_TILE_BYTES, w + (int64_t)s * BULK_TILE_BYTES,
-                             BULK_TILE_BYTES, full, policy);
+                mr_copy_once(stage + lane * BYTES, w + (int64_t)s * BYTES, BYTES, full, policy);
             }
             __syncwarp(); /* see bulk_bring */
             if (lane == NT && !waits) {
-                bulk_copy(stage + NT * BULK_TILE_BYTES, x + (int64_t)s * x_bytes, x_bytes, full);
+                bulk_copy(stage + NT * BYTES, x + (int64_t)s * x_bytes, x_bytes, full);
             }
             __syncwarp();
             ahead++;
@@ -218,7 +234,7 @@ template <int NT> static void mr_bring(mr_block<NT> b)
 }
 
 /* A chunk's sums, n stages. A stage is given back when the one after it has been begun with. */
-template <int NT> static void mr_add_chunk(int n, mr_block<NT> *b, float (&c)[NT * 4])
+template <int NT> static void mr_add_chunk(int n, mr_block<mr_form<NT>> *b, float (&c)[NT * 4])
 {
     uint32_t before = 0;
     bool tells = threadIdx.x % WARP == 0; /* each warp for itself, see bulk_free */
@@ -330,13 +346,13 @@ template <int NT> static void mr_store(const whim_cuda_few_args &a, int item, fl
     }
 }
 
-template <int NT> static void mr_begin(const mr_block<NT> &b)
+template <class Form> static void mr_begin(const mr_block<Form> &b)
 {
     let_next_start();
     if (threadIdx.x == 0) {
         for (int i = 0; i < b.n_ring; i++) {
             bulk_barrier_init(b.full + i * 8, 1);
-            bulk_barrier_init(b.empty + i * 8, 8);
+            bulk_barrier_init(b.empty + i * 8, Form::WARPS);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -345,10 +361,10 @@ template <int NT> static void mr_begin(const mr_block<NT> &b)
 
 template <int NT> static void mr_whole(const whim_cuda_few_args &a)
 {
-    mr_block<NT> b(a, false);
+    mr_block<mr_form<NT>> b(a, false);
     mr_begin(b);
     if (threadIdx.x >= 256) {
-        mr_bring<NT>(b);
+        mr_bring(b);
         return;
     }
     for (int item = b.item; item < b.n_item; item += b.by) {
@@ -369,11 +385,11 @@ template <int NT> static void mr_whole(const whim_cuda_few_args &a)
 template <int NT> static void mr_split(const whim_cuda_few_args &a)
 {
     extern __shared__ __align__(128) char memory[];
-    mr_block<NT> b(a, true);
+    mr_block<mr_form<NT>> b(a, true);
     float4 *kept = (float4 *)memory + threadIdx.x; /* [tile][256]: where the ring was */
     mr_begin(b);
     if (threadIdx.x >= 256) {
-        mr_bring<NT>(b);
+        mr_bring(b);
     } else {
         float c[NT * 4] = {};
         mr_add_chunk<NT>(b.end - b.first, &b, c);

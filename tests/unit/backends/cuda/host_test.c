@@ -151,10 +151,10 @@ static float packed_at(const char *packed, whim_dtype dtype, int64_t k, int64_t 
         return y[0];
     }
     if (info->kind == WHIM_DTYPE_KIND_SCALED) {
-        const char *at = packed + tile * (k / 128) * 132 * 16;
+        const char *at = packed + tile * ((k / 128) * 132 + 4) * 16;
         memcpy(row, at + (k / 128) * 128 * 16 + (i / 128 * 16 + lane) * 4, 4);
         memset(row + 4, 0, 128);
-        row[4] = *(const uint8_t *)(at + whim_cuda_float_at(1, lane, i));
+        row[4] = *(const uint8_t *)(at + whim_cuda_scaled_at(lane, i));
         whim_dequant_row(dtype, row, y, 128);
         return y[0];
     }
@@ -174,6 +174,15 @@ static float packed_at(const char *packed, whim_dtype dtype, int64_t k, int64_t 
     int q = *(const int8_t *)(at + (i % 32 / 16 * 16 + lane) * 16 + i % 16);
     int half = (int)(i % 32 / 16);
     return (float)(wide.sc[half] * q) * wide.d + wide.m * (float)wide.mn[half];
+}
+
+/* Whether row r of FP8 is marked as one that has a NaN. */
+static bool packed_nan(const char *packed, int64_t k, int64_t r)
+{
+    float mark;
+    memcpy(&mark, packed + (r / 16 + 1) * whim_cuda_scaled_bytes(k) - (16 - r % 16) * 4, 4);
+    assert_true(mark == 0.0f || mark != mark);
+    return mark != mark;
 }
 
 static bool same(float a, float b)
@@ -200,9 +209,12 @@ static void check_type(whim_dtype dtype, int64_t n, int64_t k)
     }
     for (int64_t r = 0; r < n; r++) {
         whim_dequant_row(dtype, file + r * row_bytes, want, k);
+        bool has_nan = false;
         for (int64_t i = 0; i < k; i++) {
             assert_true(same(packed_at(packed, dtype, k, r, i), want[i]));
+            has_nan |= dtype == WHIM_DTYPE_FP8 && want[i] != want[i];
         }
+        assert_true(dtype != WHIM_DTYPE_FP8 || packed_nan(packed, k, r) == has_nan);
     }
     assert_int_equal(packed[bytes], 77);
     free(file);
@@ -449,26 +461,38 @@ static void test_products_many_rows(void **state)
     device.has_wide = false;
 }
 
-/* FP8: blocks of 8, 16 and 32 rows, two tiles of outputs each. More than 8 rows may have been left in
- * tiles of another size, and are made anew. */
+/* FP8: few rows by a block on each multiprocessor, others by blocks of 16 and 32 rows with two tiles
+ * of outputs each, or where there is the wider unit by what it has. Rows that may have been left in
+ * tiles of another size are made anew. */
 static void test_products_fp8(void **state)
 {
-    enum { K = 128, N = 5 * 16 };
+    enum { K = 128, N = 5 * 16, MOST = 100 };
     static const struct {
+        bool wide;
         int64_t n_row;
         whim_cuda_kernel kernel;
         unsigned grid;
+        int made; /* tiles first */
     } cases[] = {
-        {1, WHIM_CUDA_K_mm_fp8_1, 3},  {8, WHIM_CUDA_K_mm_fp8_1, 3},  {9, WHIM_CUDA_K_mm_fp8_2, 3},
-        {17, WHIM_CUDA_K_mm_fp8_4, 3}, {33, WHIM_CUDA_K_mm_fp8_4, 6},
+        {false, 1, WHIM_CUDA_K_mm_fp8_few_2, 3, 0},
+        {false, 8, WHIM_CUDA_K_mm_fp8_few_2, 3, 0},
+        {false, 9, WHIM_CUDA_K_mm_fp8_2, 3, 1},
+        {false, 17, WHIM_CUDA_K_mm_fp8_4, 3, 1},
+        {false, 33, WHIM_CUDA_K_mm_fp8_4, 6, 1},
+        {true, 8, WHIM_CUDA_K_mm_fp8_few_2, 3, 0},
+        {true, 9, WHIM_CUDA_K_mm_fp8_rows_split_16, 4, 0},
+        {true, 33, WHIM_CUDA_K_mm_fp8_rows_split_64, 4, 0},
+        {true, MOST, WHIM_CUDA_K_mm_fp8_bulk_128, 2, 1},
     };
-    static float x[64 * K], y[64 * N];
-    static uint16_t tiles[64 * K];
+    static float x[MOST * K], y[MOST * N];
+    static uint16_t tiles[WHIM_CUDA_TILES_UNIT * K];
     (void)state;
+    device.n_cluster = 1;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        device.has_wide = cases[i].wide;
         whim_stream *s = stream_make();
         int64_t n_row = cases[i].n_row;
-        int last = n_row > WHIM_CUDA_MF_ROWS;
+        int last = cases[i].made;
         whim_linear_args a = {.w = {WHIM_DTYPE_FP8, N, K, x},
                               .x = x,
                               .x_stride = K,
@@ -487,6 +511,7 @@ static void test_products_fp8(void **state)
         s->workspace = (whim_workspace){0};
         whim_stream_close(s);
     }
+    device.has_wide = false;
 }
 
 /* --- what an op needs ------------------------------------------------------------------------- */
