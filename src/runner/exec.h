@@ -51,8 +51,8 @@ typedef struct whim_exec_cfg {
      * follow (whim_exec_follow). */
     struct whim_comm *comm;
     int32_t n_share; /* so many have the whole model each, and share the rows of steps; 0: none */
-    /* So many have the whole model each, and sequences of their own (a group); 0: all ranks have
-     * the same. Limits are those of each. */
+    /* So many groups of ranks, neighbours, have the whole model each and sequences of their own; 0:
+     * all ranks have the same. Limits are those of each. */
     int32_t n_group;
     bool meets; /* groups meet in the layers of a pass: experts are dealt to them */
 } whim_exec_cfg;
@@ -69,6 +69,9 @@ static inline int32_t whim_exec_groups(const whim_exec_cfg *cfg)
     return cfg->n_group > 1 ? cfg->n_group : 1;
 }
 int32_t whim_exec_group(const whim_exec_cfg *cfg);
+
+/* Ranks of a group that is not the only one. A rank by itself, or a plan without a comm: 1. */
+int32_t whim_exec_group_ranks(const whim_exec_cfg *cfg);
 
 /* Outputs of all groups in one step, padding included. */
 static inline int64_t whim_exec_outs(const whim_exec_cfg *cfg)

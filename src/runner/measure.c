@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of an exec, found by a dry run of its largest pass. */
 #include "base/alloc.h"
+#include "comm/comm.h"
 #include "ops/recorder.h"
 #include "parallel/cut.h"
 #include "parallel/groups.h"
@@ -172,12 +173,21 @@ static whim_err cut_run(dry_run *d, const whim_batch *whole, int64_t n_own)
 /* What groups tell each other of n_out outputs each. */
 static whim_err groups_measure(dry_run *d, int64_t n_out, int64_t n_top)
 {
-    int64_t cols[(WHIM_TOPK_MAX + 1) * WHIM_GROUPS_MAX];
+    if (whim_exec_groups(d->cfg) == 1) {
+        return WHIM_ERR_OK;
+    }
+    int64_t *cols =
+        whim_alloc_array(WHIM_OUTPUT_COLS * (int64_t)d->cfg->comm->n_rank, sizeof *cols);
+    if (cols == NULL) {
+        return WHIM_ERR_NO_MEMORY;
+    }
     float *any = d->out.logits;
     whim_outputs outputs = {
         .config = d->config, .cfg = d->cfg, .logits = any, .top = any, .own = any, .cols = cols};
-    whim_outputs_cols(cols, whim_exec_groups(d->cfg), d->config->n_vocab);
-    return whim_outputs_gather(&outputs, &d->recorder.base, n_out, n_top);
+    whim_outputs_cols(cols, d->cfg, d->config->n_vocab);
+    whim_err err = whim_outputs_gather(&outputs, &d->recorder.base, n_out, n_top);
+    whim_free(cols);
+    return err;
 }
 
 /* Of a step's rows as they are padded. */

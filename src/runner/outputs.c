@@ -3,6 +3,7 @@
 #include "runner/outputs.h"
 
 #include "base/alloc.h"
+#include "comm/comm.h"
 #include "ops/ops.h"
 
 whim_output_bytes whim_output_bytes_of(const whim_config *config, const whim_exec_cfg *cfg)
@@ -41,12 +42,17 @@ static whim_err set_alloc(const whim_outputs *o, whim_output_set *set, whim_diag
                : whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for the results of a step");
 }
 
-void whim_outputs_cols(int64_t *cols, int32_t n_group, int64_t n_vocab)
+void whim_outputs_cols(int64_t *cols, const whim_exec_cfg *cfg, int64_t n_vocab)
 {
+    int32_t span = whim_exec_group_ranks(cfg), n = whim_exec_groups(cfg) * span;
     for (int64_t n_top = 0; n_top <= WHIM_TOPK_MAX; n_top++) {
-        for (int32_t r = 0; r < n_group; r++) {
-            cols[n_top * n_group + r] = n_top > 0 ? n_top : n_vocab;
+        for (int32_t r = 0; r < n; r++) {
+            int64_t width = n_top > 0 ? n_top : n_vocab;
+            cols[n_top * n + r] = r % span == 0 ? width : 0;
         }
+    }
+    for (int32_t r = 0; r < n; r++) {
+        cols[(WHIM_OUTPUT_COLS - 1) * n + r] = r == 0;
     }
 }
 
@@ -56,9 +62,10 @@ static whim_err groups_init(whim_outputs *o, whim_diag *diag)
     if (n == 1) {
         return WHIM_ERR_OK;
     }
-    o->cols = whim_alloc_array((WHIM_TOPK_MAX + 1) * n, sizeof *o->cols);
+    n *= whim_exec_group_ranks(o->cfg);
+    o->cols = whim_alloc_array(WHIM_OUTPUT_COLS * (int64_t)n, sizeof *o->cols);
     WHIM_TRY(whim_got(o->cols != NULL, diag, "no memory for the outputs of groups"));
-    whim_outputs_cols(o->cols, n, o->config->n_vocab);
+    whim_outputs_cols(o->cols, o->cfg, o->config->n_vocab);
     return floats_alloc(o, whim_device_alloc, o->bytes.own, &o->own, diag);
 }
 
@@ -132,8 +139,8 @@ void whim_outputs_view_own(const whim_outputs *o, int64_t n_top, whim_out *out)
 
 whim_err whim_outputs_gather(const whim_outputs *o, whim_stream *s, int64_t n_out, int64_t n_top)
 {
-    int32_t n = whim_exec_groups(o->cfg);
-    if (n == 1) {
+    int32_t span = whim_exec_group_ranks(o->cfg), n = whim_exec_groups(o->cfg) * span;
+    if (n == span) {
         return WHIM_ERR_OK;
     }
     whim_out own, all;
@@ -144,7 +151,7 @@ whim_err whim_outputs_gather(const whim_outputs *o, whim_stream *s, int64_t n_ou
                                    .y = n_top > 0 ? all.top_values : all.logits,
                                    .n_row = n_out,
                                    .n_rank = n,
-                                   .rank = whim_exec_group(o->cfg),
+                                   .rank = o->cfg->comm->rank,
                                    .site = "outputs of groups"};
     WHIM_TRY(whim_op_all_gather_v(s, &args));
     if (n_top == 0) {
@@ -154,6 +161,20 @@ whim_err whim_outputs_gather(const whim_outputs *o, whim_stream *s, int64_t n_ou
     args.y = (float *)(void *)all.top_ids;
     args.site = "ids of groups";
     return whim_op_all_gather_v(s, &args);
+}
+
+whim_err whim_outputs_share(const whim_outputs *o, whim_stream *s, int32_t *tokens, int64_t n)
+{
+    int32_t n_rank = o->cfg->comm->n_rank;
+    float *any = (float *)(void *)tokens; /* bits travel as they are */
+    return whim_op_all_gather_v(
+        s, &(whim_all_gather_v_args){.x = any,
+                                     .cols = o->cols + (WHIM_OUTPUT_COLS - 1) * (int64_t)n_rank,
+                                     .y = any,
+                                     .n_row = n,
+                                     .n_rank = n_rank,
+                                     .rank = o->cfg->comm->rank,
+                                     .site = "tokens of the step before"});
 }
 
 /* Rows that follow one another go in one copy. */

@@ -7,6 +7,8 @@
 
 #include "runner/exec.h"
 
+enum { WHIM_OUTPUT_COLS = WHIM_TOPK_MAX + 2 };
+
 /* Bytes of each kind, for the largest step; `own`: of what a pass makes for its own group. */
 typedef struct whim_output_bytes {
     int64_t logits, top, hidden, own;
@@ -32,7 +34,7 @@ typedef struct whim_outputs {
     float *hidden; /* [n_capture, max_rows, d_model] */
     float *own;    /* of one of several groups, before they are gathered: logits, or the best */
     /* host */
-    int64_t *cols; /* [WHIM_TOPK_MAX + 1, n_group]: how wide an output is, by n_top */
+    int64_t *cols; /* [WHIM_OUTPUT_COLS, n_rank]: how wide an output is, by n_top; then 1, 0 .. */
     whim_output_set sets[WHIM_EXEC_FLIGHT];
 } whim_outputs;
 
@@ -45,14 +47,18 @@ void whim_outputs_deinit(whim_outputs *outputs);
 /* Where a pass of n_top (0: logits) writes. */
 void whim_outputs_view(const whim_outputs *outputs, int64_t n_top, whim_out *out);
 
+/* Of several groups: the first rank's n tokens become everybody's. */
+WHIM_MUST_CHECK whim_err whim_outputs_share(const whim_outputs *outputs, whim_stream *s,
+                                            int32_t *tokens, int64_t n);
+
 /* Where it writes, and what it wrote, where each of several groups has its own: queue the gather of
  * n_out outputs of each. */
 void whim_outputs_view_own(const whim_outputs *outputs, int64_t n_top, whim_out *out);
 WHIM_MUST_CHECK whim_err whim_outputs_gather(const whim_outputs *outputs, whim_stream *stream,
                                              int64_t n_out, int64_t n_top);
 
-/* How wide an output is on each of n_group ranks, in row n_top of `cols`. */
-void whim_outputs_cols(int64_t *cols, int32_t n_group, int64_t n_vocab);
+/* How wide an output of each rank is, in row n_top of `cols`: a group's are those of its first. */
+void whim_outputs_cols(int64_t *cols, const whim_exec_cfg *cfg, int64_t n_vocab);
 
 /* The best ids of a pass, on the device: [n_out, n_top]. */
 const int32_t *whim_outputs_ids(const whim_outputs *outputs);

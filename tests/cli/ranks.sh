@@ -45,8 +45,8 @@ expect "inspect --cp" 0 out "serve over 2 ranks" out "for each token: 0 B, of 8 
 serve_it() { run_it serve "$data/qwen3moe-f32" --port 0 --threads 1 --oversubscribe "$@"; }
 serve_it --tp 4 --dp 3
 expect "--dp that does not divide --tp" 1 err "--dp: 4 ranks cannot be 3 groups with requests of their own"
-serve_it --tp 4 --dp 2
-expect "--tp above --dp" 1 err "--dp: 4 ranks would be 2 groups" err "each group is one rank with the whole model"
+serve_it --tp 4 --dp 2 --ep 4
+expect "--ep over groups of several" 1 err "--ep: experts were to be dealt to 4 ranks in groups of 2"
 serve_it --cp 2 --dp 2
 expect "--cp and --dp" 1 err "--dp: 2 ranks would be 2 groups"
 serve_it --ep 2 --dp 3
@@ -59,6 +59,12 @@ serve_it --tp 4 --dp 3 --kv-dir "$TEST_TMP/pages"
 expect "--dp is named where it is wrong itself" 1 err "--dp: 4 ranks cannot be 3 groups with requests of their own"
 run_it inspect shape:qwen3-8b --dp 2
 expect "inspect --dp" 0 out "serve over 2 ranks" out "for each token: 8 B, of 8 at once: 8 B, of a prompt: 0 B; the largest message: "
+run_it inspect shape:qwen3-8b --tp 4 --dp 2 --json
+expect_python "inspect --tp above --dp" "
+ranks = json.loads(text)['ranks']
+# A token of each group: sums of 4,096 behind the embedding and twice in 36 layers, the best of two ranks, and of two groups.
+assert [(r['n_head'], r['n_kv'], r['d_ff']) for r in ranks] == 4 * [(16, 4, 6144)], ranks
+assert all(r['token_comm'] == (73 * 4 * 4096 + 2 * 8 + 2 * 8) / 2 for r in ranks), ranks[0]"
 
 # Ranks that have whole experts, and share prompts as well.
 for name in qwen3moe-f32 minimax-f32 qwen35-moe; do

@@ -19,7 +19,8 @@ typedef struct rank_member {
     const char *backend, *isa;
     bool graphs;
     bool shares;              /* each rank has the whole model, and a part of the rows */
-    bool groups;              /* each rank has the whole model, and sequences of its own */
+    bool groups;              /* groups have the whole model each, and sequences of their own */
+    int32_t span;             /* ranks of a group, which cut its model; 0: one */
     bool deals;               /* each rank has whole experts, and a part of the rows if it shares */
     bool once;                /* the logits of one plan, and nothing else */
     bool speaks;              /* a greedy text, too */

@@ -117,8 +117,8 @@ void ranks_check(const char *model, const rank_bound *bound, const rank_member *
 {
     char name[192], bits[224];
     rank_member members[RANKS_MAX] = {0};
-    snprintf(name, sizeof name, "%s/%s-tp%d-%s", model, like.backend, n_rank,
-             like.graphs ? "graphs" : "eager");
+    snprintf(name, sizeof name, "%s/%s-%stp%d-%s", model, like.backend,
+             like.groups ? "groups-" : "", n_rank, like.graphs ? "graphs" : "eager");
     if (!ranks_run(members, n_rank, &like)) {
         tally_check(false, name, "%s", like.diag.text);
         ranks_free(members, n_rank);
@@ -140,6 +140,15 @@ void ranks_check(const char *model, const rank_bound *bound, const rank_member *
     ranks_free(members, n_rank);
 }
 
+/* Two groups of as many ranks, each with sequences of its own. */
+static void check_groups(const char *model, const rank_bound *bound, const rank_member *one,
+                         rank_member like, int32_t span)
+{
+    like.groups = true;
+    like.span = span;
+    ranks_check(model, bound, one, like, 2 * span);
+}
+
 void ranks_check_sizes(const char *model, rank_member like, bool quick)
 {
     char level[32];
@@ -159,11 +168,14 @@ void ranks_check_sizes(const char *model, rank_member like, bool quick)
     }
     if (!quick && one.good) {
         ranks_same_test(model, &one, like);
+        check_groups(model, &bound, &one, like, 2);
+        check_groups(model, &bound, &one, like, 3);
         like.backend = "guard";
         like.isa = NULL;
         like.graphs = true;
         like.speaks = false;
         ranks_check(model, &bound, &one, like, 2);
+        check_groups(model, &bound, &one, like, 2);
     }
     ranks_free(&one, 1);
 }

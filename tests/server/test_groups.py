@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two processes with requests of their own: answers of many requests at once are those of one process, also when one of
-them is killed meanwhile."""
+"""Groups of processes with requests of their own: answers of many requests at once are those of one group, also when a
+process is killed meanwhile."""
 import os
 import signal
 import threading
@@ -46,6 +46,26 @@ def alone(model):
         said = suite(server)
         assert server.stop() == 0
     return said
+
+
+@pytest.fixture(scope="module")
+def cut(model):
+    with running(Server("groups_cut", model, "--tp", "2", *SAME)) as server:
+        said = suite(server)
+        assert server.stop() == 0
+    return said
+
+
+def test_groups_of_two_answer_as_one_of_them(model, cut):
+    """Each cuts the model as two processes alone do, so answers are theirs to the bit."""
+    with running(Server("groups_of_two", model, "--tp", "4", "--dp", "2", *SAME)) as server:
+        assert suite(server) == cut
+        assert "up to 4 requests at once" in server.log()
+        pid = children(server.process.pid)[-1]
+        assert suite(server, lambda: os.kill(pid, signal.SIGKILL)) == cut
+        server.wait_log("event=ranks rejoined_ms=", 60)
+        assert suite(server) == cut
+        assert server.stop() == 0
 
 
 @pytest.mark.parametrize("ranks", ["--dp 2", "--dp 4", "--dp 2 --ep 2"])

@@ -104,7 +104,21 @@ static whim_err share_check(const whim_engine *e, whim_diag *diag)
                            n_rank, n_share);
 }
 
-/* So far a group is one rank with the whole model. */
+/* Ranks of a group sum often, and in memory that they share. */
+static whim_err hosts_check(const whim_engine *e, int32_t span, whim_diag *diag)
+{
+    int32_t first = e->cfg.host_first, n = whim_engine_n_here(e);
+    if (first % span == 0 && n % span == 0) {
+        return WHIM_ERR_OK;
+    }
+    return whim_fail(
+        diag, WHIM_ERR_UNSUPPORTED,
+        "groups of %d ranks would have ranks of several hosts: this one has ranks %d to "
+        "%d; so many that a host has whole groups will do",
+        span, first, first + n - 1);
+}
+
+/* Groups of several ranks have all of the model in each, cut. */
 static whim_err groups_check(const whim_engine *e, whim_diag *diag)
 {
     int32_t n_rank = whim_engine_n_rank(e), n_group = e->cfg.n_group;
@@ -117,12 +131,13 @@ static whim_err groups_check(const whim_engine *e, whim_diag *diag)
                          "%d ranks cannot be %d groups with requests of their own", n_rank,
                          n_group);
     }
-    if (n_rank != n_group || e->cfg.n_share > 1) {
+    if (e->cfg.n_share > 1) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "%d ranks would be %d groups with requests of their own that share a "
-                         "model or prompts; so far each group is one rank with the whole model",
+                         "%d ranks would be %d groups with requests of their own that share "
+                         "prompts; so far ranks do one of the two",
                          n_rank, n_group);
     }
+    WHIM_TRY(hosts_check(e, n_rank / n_group, diag));
     if (e->cfg.kv_dir != NULL || e->cfg.record_steps != NULL) {
         whim_engine_blame(e, e->cfg.kv_dir != NULL ? "kv_dir" : "record_steps");
         return whim_fail(
@@ -154,6 +169,12 @@ static whim_err deal_check(const whim_engine *e, whim_diag *diag)
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%d ranks cannot have an expert each: the model has %d", n_deal, n_expert);
     }
+    if (e->cfg.n_group > 1 && e->cfg.n_group != n_rank) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "experts were to be dealt to %d ranks in groups of %d; so far groups that "
+                         "have experts are one rank each",
+                         n_deal, n_rank / e->cfg.n_group);
+    }
     if (n_deal != n_rank) {
         return whim_fail(diag, n_rank % n_deal != 0 ? WHIM_ERR_INVALID : WHIM_ERR_UNSUPPORTED,
                          "experts were to be dealt to %d of %d ranks; so far all of them have "
@@ -175,13 +196,13 @@ whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
     WHIM_TRY(groups_check(e, diag));
     WHIM_TRY(deal_check(e, diag));
     bool shares = e->cfg.n_share > 1, groups = e->cfg.n_group > 1, deals = e->cfg.n_deal > 1;
-    bool whole = shares || groups || deals; /* but for its experts */
-    e->binder.n_rank = whole ? 1 : n_rank;
-    e->binder.rank = whole ? 0 : e->cfg.rank;
+    bool whole = shares || deals; /* but for its experts */
+    e->binder.n_rank = whole ? 1 : groups ? n_rank / e->cfg.n_group : n_rank;
+    e->binder.rank = e->cfg.rank % e->binder.n_rank;
     e->binder.n_deal = deals ? n_rank : 0;
     e->binder.deal_rank = deals ? e->cfg.rank : 0;
     e->binder.n_share = e->runner_cfg.n_share = shares ? n_rank : 0;
-    e->runner_cfg.n_group = groups ? n_rank : 0;
+    e->runner_cfg.n_group = groups ? e->cfg.n_group : 0;
     e->runner_cfg.meets = groups && deals;
     e->binder.ckpt = &e->ckpt;
     e->runner_cfg.comm = e->cfg.comm;

@@ -6,9 +6,16 @@
 #include "ops/ref/ref.h"
 
 /* Arguments that were made for another group. */
-static whim_err fits(const whim_stream *s, int32_t n_rank, int32_t rank)
+static whim_err fits(const whim_comm *comm, int32_t n_rank, int32_t rank)
 {
-    return n_rank == s->comm->n_rank && rank == s->comm->rank ? WHIM_ERR_OK : WHIM_ERR_INVALID;
+    return n_rank == comm->n_rank && rank == comm->rank ? WHIM_ERR_OK : WHIM_ERR_INVALID;
+}
+
+/* Where the stream's ranks are some of all, those of a list for all are all. */
+static whim_comm *comm_of(const whim_stream *s, int32_t n_rank)
+{
+    whim_comm *all = s->comm->of;
+    return all != NULL && n_rank == all->n_rank ? all : s->comm;
 }
 
 whim_err whim_ref_all_reduce(whim_stream *s, const whim_all_reduce_args *a)
@@ -23,8 +30,9 @@ whim_err whim_ref_all_gather_v(whim_stream *s, const whim_all_gather_v_args *a)
     if (whim_stream_is_alone(s)) {
         return whim_alone_all_gather_v(s, a);
     }
-    WHIM_TRY(fits(s, a->n_rank, a->rank));
-    return whim_comm_all_gather_rows(s->comm, a->x, a->cols, a->n_row, a->y, a->site);
+    whim_comm *comm = comm_of(s, a->n_rank);
+    WHIM_TRY(fits(comm, a->n_rank, a->rank));
+    return whim_comm_all_gather_rows(comm, a->x, a->cols, a->n_row, a->y, a->site);
 }
 
 whim_err whim_ref_reduce_scatter_v(whim_stream *s, const whim_reduce_scatter_v_args *a)
@@ -32,8 +40,9 @@ whim_err whim_ref_reduce_scatter_v(whim_stream *s, const whim_reduce_scatter_v_a
     if (whim_stream_is_alone(s)) {
         return whim_alone_reduce_scatter_v(s, a);
     }
-    WHIM_TRY(fits(s, a->n_rank, a->rank));
-    return whim_comm_reduce_scatter_rows(s->comm, a->x, a->cols, a->n_row, a->y, a->site);
+    whim_comm *comm = comm_of(s, a->n_rank);
+    WHIM_TRY(fits(comm, a->n_rank, a->rank));
+    return whim_comm_reduce_scatter_rows(comm, a->x, a->cols, a->n_row, a->y, a->site);
 }
 
 whim_err whim_ref_all_to_all_v(whim_stream *s, const whim_all_to_all_v_args *a)
@@ -41,7 +50,7 @@ whim_err whim_ref_all_to_all_v(whim_stream *s, const whim_all_to_all_v_args *a)
     if (whim_stream_is_alone(s)) {
         return whim_alone_all_to_all_v(s, a);
     }
-    WHIM_TRY(fits(s, a->n_rank, a->rank));
+    WHIM_TRY(fits(s->comm, a->n_rank, a->rank));
     return whim_comm_all_to_all(s->comm, a->x, a->send, a->y, a->take, a->site);
 }
 
@@ -50,7 +59,7 @@ whim_err whim_ref_moe_exchange(whim_stream *s, const whim_moe_exchange_args *a)
     if (whim_stream_is_alone(s)) {
         return whim_alone_moe_exchange(s, a);
     }
-    WHIM_TRY(fits(s, a->n_rank, a->rank));
+    WHIM_TRY(fits(s->comm, a->n_rank, a->rank));
     const whim_comm_rows rows = {.x = (char *)a->x,
                                  .n = a->n_row * a->k_top,
                                  .row_bytes = a->n_col * (int64_t)sizeof *a->x,

@@ -4,6 +4,7 @@
 #ifndef WHIM_RUNNER_EXEC_INNER_H
 #define WHIM_RUNNER_EXEC_INNER_H
 
+#include "comm/comm.h"
 #include "parallel/cut.h"
 #include "parallel/groups.h"
 #include "runner/befores.h"
@@ -31,6 +32,7 @@ struct whim_exec {
     whim_model *model;
     whim_device *device;
     whim_stream *stream;
+    whim_comm group, across; /* some of the ranks, where groups have several */
     whim_exec_cfg cfg;
     whim_exec_plan plan;
     whim_step_limits limits;

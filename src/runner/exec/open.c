@@ -22,7 +22,26 @@ whim_step_limits whim_exec_limits(const whim_config *config, const whim_exec_cfg
 
 int32_t whim_exec_group(const whim_exec_cfg *cfg)
 {
-    return whim_exec_groups(cfg) > 1 && cfg->comm != NULL ? cfg->comm->rank : 0;
+    return whim_exec_groups(cfg) > 1 && cfg->comm != NULL
+               ? cfg->comm->rank / whim_exec_group_ranks(cfg)
+               : 0;
+}
+
+int32_t whim_exec_group_ranks(const whim_exec_cfg *cfg)
+{
+    return cfg->comm != NULL ? cfg->comm->n_rank / whim_exec_groups(cfg) : 1;
+}
+
+/* Passes are a group's own, and what is behind them is of all. */
+static void comms_open(whim_exec *x)
+{
+    whim_comm *all = x->cfg.comm;
+    int32_t span = whim_exec_group_ranks(&x->cfg);
+    bool apart = whim_exec_groups(&x->cfg) > 1 && span > 1;
+    if (apart) {
+        whim_comm_split(all, span, &x->group, &x->across);
+    }
+    x->stream->comm = apart ? &x->group : all;
 }
 
 _Static_assert((int)WHIM_CUT_SETS == (int)WHIM_EXEC_FLIGHT, "a set for each step under way");
@@ -100,7 +119,7 @@ whim_err whim_exec_open(const whim_config *config, const whim_model_def *def, wh
         err = whim_stream_open(device, &x->stream, diag);
     }
     if (err == WHIM_ERR_OK) {
-        x->stream->comm = cfg->comm;
+        comms_open(x);
         err = whim_stream_reserve(x->stream, x->plan.workspace_bytes, diag);
     }
     if (err == WHIM_ERR_OK) {
@@ -167,6 +186,7 @@ void whim_exec_rejoin(whim_exec *x)
     whim_check(x->ranks.leads && whim_exec_in_flight(x) == 0);
     whim_late_forget(&x->late); /* nothing waits with the others */
     whim_mail_open(&x->ranks.mail, x->cfg.comm);
+    comms_open(x);
 }
 
 whim_ranks *whim_exec_ranks(whim_exec *x)

@@ -41,12 +41,8 @@ static whim_err tokens_fill(whim_exec *x, const whim_step_head *head, const whim
     whim_batch batch;
     whim_step_view(x->block, &x->limits, bucket, &batch);
     if (whim_exec_groups(&x->cfg) > 1) {
-        WHIM_TRY(whim_op_broadcast(
-            x->stream, &(whim_broadcast_args){
-                           .x = x->sampling.out_device.tokens,
-                           .bytes = x->last_chose ? x->last.n_out * (int64_t)sizeof(int32_t) : 0,
-                           .site = "tokens of the step before",
-                       }));
+        WHIM_TRY(whim_outputs_share(&x->outputs, x->stream, x->sampling.out_device.tokens,
+                                    x->last_chose ? x->last.n_out : 0));
         return results_put(x, head, &batch);
     }
     if (!x->ranks.follows) {

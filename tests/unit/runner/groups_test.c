@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks with sequences of their own: threads with an exec of the whole tiny model each. What the
- * first of them is asked to do with sequences of all groups gives the bits of an exec that is alone
- * and has them all. */
+/* Groups with sequences of their own: ranks are threads with an exec each, and a group has the whole
+ * tiny model, in one rank or cut over two. What the first of them is asked to do with sequences of
+ * all groups gives the bits of one group that is alone and has them all. */
 #include "tiny_runner.h"
 
 #include "base/clock.h"
@@ -10,7 +10,15 @@
 #include "ops/ops.h"
 #include "parallel/groups.h"
 
-enum { N_RANK = 4, MAX_HEARD = 1024, KEPT = 8, WAIT_S = 60, N_TEXT = 8 };
+enum {
+    N_GROUP = 4,
+    MAX_SPAN = 2,
+    MAX_RANK = N_GROUP * MAX_SPAN,
+    MAX_HEARD = 1024,
+    KEPT = 8,
+    WAIT_S = 60,
+    N_TEXT = 8
+};
 
 typedef struct rank {
     tiny_runner t;
@@ -26,7 +34,8 @@ typedef struct rank {
 
 typedef struct team {
     whim_comm_memory memory;
-    rank ranks[N_RANK], alone;
+    int32_t n_rank;
+    rank ranks[MAX_RANK];
 } team;
 
 typedef void script_fn(rank *r);
@@ -41,24 +50,28 @@ typedef struct setup {
     bool experts; /* dealt to the ranks */
     const char *backend;
     bool graphs;
+    int32_t span; /* ranks of a group */
 } setup;
 
-static void rank_open(rank *r, const setup *on, whim_comm *comm)
+static void rank_open(rank *r, const setup *on, bool alone)
 {
     whim_exec_cfg cfg = tiny_cfg(on->graphs);
-    r->alone = comm == NULL;
-    cfg.max_seqs *= r->alone ? N_RANK : 1; /* limits are those of each group */
-    cfg.max_outs *= r->alone ? N_RANK : 1;
-    cfg.n_page *= r->alone ? N_RANK : 1;
+    r->alone = alone;
+    cfg.max_seqs *= r->alone ? N_GROUP : 1; /* limits are those of each group */
+    cfg.max_outs *= r->alone ? N_GROUP : 1;
+    cfg.n_page *= r->alone ? N_GROUP : 1;
     cfg.n_flight = 2;
     cfg.n_state = strcmp(on->arch, "qwen3_5") == 0 ? cfg.max_seqs + 1 : 0;
     cfg.max_kept = cfg.n_state > 0 ? KEPT : 0;
     cfg.drafts = true;
-    cfg.comm = comm;
-    cfg.n_group = r->alone ? 0 : N_RANK;
+    cfg.comm = r->comm.n_rank > 1 ? &r->comm : NULL;
+    cfg.n_group = r->alone ? 0 : N_GROUP;
     cfg.meets = !r->alone && on->experts;
-    tiny_load_experts(&r->t, on->backend, on->arch, on->experts, cfg.meets ? N_RANK : 0,
-                      cfg.meets ? comm->rank : 0);
+    tiny_part part = {.n_deal = cfg.meets ? N_GROUP : 0,
+                      .deal_rank = cfg.meets ? r->comm.rank : 0,
+                      .n_rank = on->span,
+                      .rank = r->comm.rank % on->span};
+    tiny_load_part(&r->t, on->backend, on->arch, on->experts, &part);
     r->def = *r->t.def;
     r->t.def = &r->def;
     if (tiny_try(&r->t, &cfg, &r->diag) != WHIM_ERR_OK) {
@@ -72,22 +85,24 @@ static void rank_follow(void *ctx)
     r->err = whim_exec_follow(whim_runner_exec(r->t.runner), &r->diag);
 }
 
-static void team_open(team *m, const setup *on, int64_t wait_ns)
+/* All groups, or one that is alone. */
+static void team_open(team *m, const setup *on, bool alone, int64_t wait_ns)
 {
     whim_diag diag = {""};
     memset(m, 0, sizeof *m);
-    assert_int_equal(whim_comm_memory_make(N_RANK, &m->memory, &diag), WHIM_ERR_OK);
-    for (int32_t i = 0; i < N_RANK; i++) {
+    m->n_rank = alone ? on->span : N_GROUP * on->span;
+    assert_int_equal(whim_comm_memory_make(m->n_rank, &m->memory, &diag), WHIM_ERR_OK);
+    for (int32_t i = 0; i < m->n_rank; i++) {
         rank *r = &m->ranks[i];
         whim_comm_cfg cfg = {.rank = i, .wait_ns = wait_ns, .crowded = true};
         whim_comm_open(&r->comm, &m->memory, &cfg);
-        rank_open(r, on, &r->comm);
+        rank_open(r, on, alone);
     }
 }
 
 static void team_start(team *m)
 {
-    for (int32_t i = 1; i < N_RANK; i++) {
+    for (int32_t i = 1; i < m->n_rank; i++) {
         rank *r = &m->ranks[i];
         assert_int_equal(whim_thread_create(&r->thread, "rank", rank_follow, r, &r->diag),
                          WHIM_ERR_OK);
@@ -98,7 +113,7 @@ static void team_start(team *m)
 static void team_close(team *m)
 {
     tiny_close(&m->ranks[0].t);
-    for (int32_t i = 1; i < N_RANK; i++) {
+    for (int32_t i = 1; i < m->n_rank; i++) {
         whim_thread_join(&m->ranks[i].thread);
         tiny_close(&m->ranks[i].t);
     }
@@ -107,39 +122,45 @@ static void team_close(team *m)
 
 static void same_as_alone(const setup *on, script_fn *script)
 {
-    static team m;
-    team_open(&m, on, WAIT_S * WHIM_NS_PER_S);
-    team_start(&m);
-    rank_open(&m.alone, on, NULL);
-    script(&m.alone);
-    script(&m.ranks[0]);
-    team_close(&m);
-    for (int32_t i = 1; i < N_RANK; i++) {
-        if (m.ranks[i].err != WHIM_ERR_OK) {
-            fail_msg("rank %d: %s", i, m.ranks[i].diag.text);
+    static team teams[2];
+    for (int32_t k = 0; k < 2; k++) {
+        team *m = &teams[k];
+        team_open(m, on, k == 0, WAIT_S * WHIM_NS_PER_S);
+        team_start(m);
+        script(&m->ranks[0]);
+        team_close(m);
+        for (int32_t i = 1; i < m->n_rank; i++) {
+            if (m->ranks[i].err != WHIM_ERR_OK) {
+                fail_msg("rank %d: %s", i, m->ranks[i].diag.text);
+            }
         }
     }
-    assert_int_equal(m.ranks[0].n_heard, m.alone.n_heard);
-    assert_true(m.alone.n_heard > 0);
-    assert_memory_equal(m.ranks[0].heard, m.alone.heard, sizeof m.alone.heard);
-    tiny_close(&m.alone.t);
+    const rank *alone = &teams[0].ranks[0], *groups = &teams[1].ranks[0];
+    assert_int_equal(groups->n_heard, alone->n_heard);
+    assert_true(alone->n_heard > 0);
+    assert_memory_equal(groups->heard, alone->heard, sizeof alone->heard);
 }
 
-static void on_all(const char *arch, bool experts, script_fn *script)
+static void on_all(const char *arch, bool experts, int32_t span, script_fn *script)
 {
     for (int32_t i = 0; i < 4; i++) {
-        same_as_alone(&(setup){arch, experts, i < 2 ? "cpu" : "guard", i % 2 == 1}, script);
+        same_as_alone(&(setup){arch, experts, i < 2 ? "cpu" : "guard", i % 2 == 1, span}, script);
     }
 }
 
 static void everywhere(const char *arch, script_fn *script)
 {
-    on_all(arch, false, script);
+    on_all(arch, false, 1, script);
+}
+
+static void everywhere_cut(const char *arch, script_fn *script)
+{
+    on_all(arch, false, 2, script);
 }
 
 static void everywhere_dealt(const char *arch, script_fn *script)
 {
-    on_all(arch, true, script);
+    on_all(arch, true, 1, script);
 }
 
 /* --- steps ------------------------------------------------------------------------------------ */
@@ -205,20 +226,20 @@ static void collect(rank *r, int64_t n_out, bool chose)
 }
 
 /* So many tokens in each group, of one sequence there. */
-static const int64_t counts[][N_RANK] = {{5, 0, 3, 1}, {0, 0, 0, 1}, {7, 0, 0, 0}, {0, 0, 0, 0},
-                                         {1, 1, 1, 1}, {0, 4, 1, 0}, {1, 0, 1, 9}};
+static const int64_t counts[][N_GROUP] = {{5, 0, 3, 1}, {0, 0, 0, 1}, {7, 0, 0, 0}, {0, 0, 0, 0},
+                                          {1, 1, 1, 1}, {0, 4, 1, 0}, {1, 0, 1, 9}};
 
 /* All rows give logits where that may be, or the n_top best. */
 static void tokens_per_group(rank *r, int32_t n_top)
 {
-    whim_sequence *seqs[N_RANK];
-    for (int32_t g = 0; g < N_RANK; g++) {
+    whim_sequence *seqs[N_GROUP];
+    for (int32_t g = 0; g < N_GROUP; g++) {
         seqs[g] = sequence_in(r, g);
     }
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
-        whim_step_part parts[N_RANK];
+        whim_step_part parts[N_GROUP];
         int64_t n = 0, n_out = 0;
-        for (int32_t g = 0; g < N_RANK; g++) {
+        for (int32_t g = 0; g < N_GROUP; g++) {
             int64_t n_tok = counts[c][g];
             if (n_tok > 0) {
                 parts[n++] = (whim_step_part){.seq = seqs[g],
@@ -232,7 +253,7 @@ static void tokens_per_group(rank *r, int32_t n_top)
         submit(r, parts, n);
         collect(r, n_out, false);
     }
-    sequences_end(r, seqs, N_RANK);
+    sequences_end(r, seqs, N_GROUP);
 }
 
 static void logits_per_group(rank *r)
@@ -252,6 +273,8 @@ static void groups_have_any_tokens(void **state)
     everywhere("llama", logits_per_group);
     everywhere("llama", best_per_group);
     everywhere("qwen3_5", logits_per_group);
+    everywhere_cut("llama", logits_per_group);
+    everywhere_cut("qwen3_5", best_per_group);
     everywhere_dealt("qwen3_moe", logits_per_group);
     everywhere_dealt("minimax_m2", best_per_group);
     everywhere_dealt("qwen3_5", logits_per_group);
@@ -306,6 +329,8 @@ static void texts_go_ahead(void **state)
     everywhere("llama", best_texts);
     everywhere("llama", drawn_texts);
     everywhere("qwen3_5", drawn_texts);
+    everywhere_cut("llama", drawn_texts);
+    everywhere_cut("llama", best_texts);
     everywhere_dealt("qwen3_moe", drawn_texts);
     everywhere_dealt("qwen3_5", best_texts);
 }
@@ -337,6 +362,7 @@ static void drafts_run_beside_empty_groups(void **state)
 {
     (void)state;
     everywhere("llama", drafts);
+    everywhere_cut("llama", drafts);
     everywhere_dealt("minimax_m2", drafts);
 }
 
@@ -380,7 +406,7 @@ static void trials(rank *r)
             whim_runner_sequence_cut(r->t.runner, seqs[k], lens[k] + right[k]);
         }
         if (i % 3 == 2) { /* nonsense, and the same for both */
-            int32_t free_slot = r->alone ? 3 * N_RANK : 3, group = r->alone ? 0 : 2;
+            int32_t free_slot = r->alone ? 3 * N_GROUP : 3, group = r->alone ? 0 : 2;
             whim_exec *exec = whim_runner_exec(r->t.runner);
             assert_int_equal(whim_exec_state_copy(exec, group, seqs[1]->state, free_slot),
                              WHIM_ERR_OK);
@@ -395,6 +421,7 @@ static void states_are_a_group_s_own(void **state)
 {
     (void)state;
     everywhere("qwen3_5", trials);
+    everywhere_cut("qwen3_5", trials);
     everywhere_dealt("qwen3_5", trials);
 }
 
@@ -404,14 +431,14 @@ static void parts_out_of_order_are_refused(void **state)
 {
     (void)state;
     static team m;
-    team_open(&m, &(setup){"llama", false, "cpu", false}, WAIT_S * WHIM_NS_PER_S);
+    team_open(&m, &(setup){"llama", false, "cpu", false, 1}, false, WAIT_S * WHIM_NS_PER_S);
     team_start(&m);
     rank *r = &m.ranks[0];
     whim_sequence *seqs[] = {sequence_in(r, 2), sequence_in(r, 1)};
     whim_step_part parts[] = {{seqs[0], prompt, 1, 1}, {seqs[1], prompt, 1, 1}};
     assert_int_equal(whim_runner_step(r->t.runner, parts, 2, &r->diag), WHIM_ERR_INVALID);
     assert_non_null(strstr(r->diag.text, "out of the order"));
-    seqs[1]->group = N_RANK;
+    seqs[1]->group = N_GROUP;
     assert_int_equal(whim_runner_step(r->t.runner, parts, 2, &r->diag), WHIM_ERR_INVALID);
     seqs[1]->group = 1;
     sequences_end(r, seqs, 2);
@@ -431,8 +458,8 @@ static whim_err forward(whim_model *model, whim_stream *s, const whim_batch *bat
 }
 
 /* A pass that meets in its layers; the same rank has no rows, and nothing to do for that. */
-static whim_err forward_dealt(whim_model *model, whim_stream *s, const whim_batch *batch,
-                              whim_out *out)
+static whim_err forward_skipped(whim_model *model, whim_stream *s, const whim_batch *batch,
+                                whim_out *out)
 {
     return model == forgetful ? WHIM_ERR_OK : plain_forward(model, s, batch, out);
 }
@@ -440,18 +467,20 @@ static whim_err forward_dealt(whim_model *model, whim_stream *s, const whim_batc
 static void leave_out(const setup *on)
 {
     static team m;
-    team_open(&m, on, 60 * WHIM_NS_PER_S); /* calls are compared: nobody waits for it */
-    for (int32_t i = 0; i < N_RANK; i++) {
+    team_open(&m, on, false, 60 * WHIM_NS_PER_S); /* calls are compared: nobody waits for it */
+    for (int32_t i = 0; i < m.n_rank; i++) {
         plain_forward = m.ranks[i].t.def->forward;
-        m.ranks[i].def.forward = on->experts ? forward_dealt : forward;
+        m.ranks[i].def.forward = on->experts || on->span > 1 ? forward_skipped : forward;
     }
-    forgetful = m.ranks[3].t.model;
+    forgetful = m.ranks[m.n_rank - 1].t.model;
     team_start(&m);
     rank *r = &m.ranks[0];
     whim_sequence *seq = sequence_in(r, 0);
     whim_step_part part = {seq, prompt, 7, 1};
     assert_int_equal(whim_runner_step(r->t.runner, &part, 1, &r->diag), WHIM_ERR_DEVICE);
-    assert_non_null(strstr(r->diag.text, on->experts ? "rows for experts" : "end of the pass"));
+    assert_non_null(strstr(r->diag.text, on->experts    ? "rows for experts"
+                                         : on->span > 1 ? "embedding"
+                                                        : "end of the pass"));
     assert_non_null(strstr(r->diag.text, "outputs of groups"));
     whim_runner_sequence_destroy(r->t.runner, seq);
     team_close(&m);
@@ -460,10 +489,10 @@ static void leave_out(const setup *on)
 static void one_left_out_names_both_places(void **state)
 {
     (void)state;
-    for (int32_t i = 0; i < 8; i++) {
-        bool dealt = i >= 4;
+    for (int32_t i = 0; i < 12; i++) {
+        bool dealt = i / 4 == 1;
         leave_out(&(setup){dealt ? "qwen3_moe" : "llama", dealt, i % 4 < 2 ? "cpu" : "guard",
-                           i % 2 == 1});
+                           i % 2 == 1, i / 4 == 2 ? 2 : 1});
     }
 }
 

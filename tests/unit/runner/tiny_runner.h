@@ -76,18 +76,25 @@ static inline void tiny_set_experts(whim_config *c, const char *arch)
                                .scale = 1.0f};
 }
 
-/* Everything but the runner. experts: the model has some; n_deal: they are dealt to so many ranks,
- * of which this is `rank`. */
-static inline void tiny_load_experts(tiny_runner *t, const char *backend, const char *arch,
-                                     bool experts, int32_t n_deal, int32_t rank)
+/* What of a model a rank has: whole experts, as one of n_deal, and the rest as one of n_rank. */
+typedef struct tiny_part {
+    int32_t n_deal, deal_rank, n_rank, rank;
+} tiny_part;
+
+/* Everything but the runner. experts: the model has some. */
+static inline void tiny_load_part(tiny_runner *t, const char *backend, const char *arch,
+                                  bool experts, const tiny_part *part)
 {
     whim_diag diag = {{0}};
     *t = (tiny_runner){.ckpt = {.format = WHIM_CKPT_DUMMY}};
     whim_arena_init(&t->ckpt.arena);
     whim_arena_init(&t->arena);
     whim_binder_init(&t->binder);
-    t->binder.n_deal = n_deal;
-    t->binder.deal_rank = rank;
+    t->binder.n_deal = part->n_deal;
+    t->binder.deal_rank = part->deal_rank;
+    t->binder.n_rank = part->n_rank;
+    t->binder.rank = part->rank;
+    t->binder.ckpt = &t->ckpt;
     if (strcmp(arch, "qwen3_5") == 0) {
         tiny_hybrid_config(&t->ckpt.config);
     } else {
@@ -110,7 +117,7 @@ static inline void tiny_load_experts(tiny_runner *t, const char *backend, const 
 
 static inline void tiny_load_arch(tiny_runner *t, const char *backend, const char *arch)
 {
-    tiny_load_experts(t, backend, arch, false, 0, 0);
+    tiny_load_part(t, backend, arch, false, &(tiny_part){0});
 }
 
 static inline void tiny_load(tiny_runner *t, const char *backend)
