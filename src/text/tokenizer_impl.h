@@ -9,6 +9,7 @@
 #include "text/added_tokens.h"
 #include "text/bpe.h"
 #include "text/files/json_scan.h"
+#include "text/fim.h"
 #include "text/normalize.h"
 #include "text/pretokenize.h"
 #include "text/tokenizer.h"
@@ -47,6 +48,8 @@ struct whim_tokenizer {
     const char *bos, *eos; /* texts, "" when absent */
     int32_t stop[WHIM_STOP_MAX];
     int32_t n_stop;
+    whim_fim fim; /* what the file names of it, where it is one that can */
+    bool has_fim;
 };
 
 /* Fill a zeroed tokenizer from the text of a tokenizer.json. `path` is for messages. */

@@ -4,6 +4,7 @@
 #include "server/openai/openai.h"
 
 #include "base/alloc.h"
+#include "text/fim.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,47 +63,15 @@ bool whim_openai_read_ids(const whim_api *api, const whim_fields *f, const char 
 
 /* --- fill in the middle ----------------------------------------------------------------------- */
 
-typedef struct fim_ids {
-    int32_t prefix, suffix, middle;
-} fim_ids;
-
-static bool find_fim(const whim_tokenizer *tok, fim_ids *out)
-{
-    static const char *const names[][3] = {
-        {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"},
-        {"<fim_prefix>", "<fim_suffix>", "<fim_middle>"},
-        {"<fim-prefix>", "<fim-suffix>", "<fim-middle>"},
-        {"<|fim_begin|>", "<|fim_hole|>", "<|fim_end|>"},
-        {"<\xef\xbd\x9c"
-         "fim\xe2\x96\x81"
-         "begin\xef\xbd\x9c>",
-         "<\xef\xbd\x9c"
-         "fim\xe2\x96\x81hole\xef\xbd\x9c>",
-         "<\xef\xbd\x9c"
-         "fim\xe2\x96\x81"
-         "end\xef\xbd\x9c>"},
-        {"<PRE>", "<SUF>", "<MID>"},
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        *out =
-            (fim_ids){whim_tokenizer_find(tok, names[i][0]), whim_tokenizer_find(tok, names[i][1]),
-                      whim_tokenizer_find(tok, names[i][2])};
-        if (out->prefix >= 0 && out->suffix >= 0 && out->middle >= 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* `ids` is the prompt alone; make it prefix, suffix and the mark of the middle. */
 static bool add_suffix(const whim_api *api, const whim_fields *f, const json_t *suffix,
                        whim_ids *ids)
 {
-    fim_ids fim;
+    whim_fim fim;
     whim_ids out = {0};
     int32_t bos = bos_id(api);
     int64_t skip = ids->n > 0 && bos >= 0 && ids->ids[0] == bos;
-    if (!find_fim(api->tok, &fim)) {
+    if (!whim_fim_find(api->tok, &fim)) {
         return whim_field_refuse(f, "suffix",
                                  "needs a model with fill-in-the-middle tokens, which "
                                  "this one does not have");

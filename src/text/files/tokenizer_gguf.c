@@ -253,6 +253,29 @@ static whim_err read_id(const reader *r, const char *name, int32_t *id, const ch
     return WHIM_ERR_OK;
 }
 
+/* Files of before 2024-10 call the first three otherwise. */
+static whim_err read_fim(const reader *r, whim_fim *fim)
+{
+    const struct {
+        const char *name, *old_name;
+        int32_t *id;
+    } rows[] = {
+        {KEY("fim_pre_token_id"), KEY("prefix_token_id"), &fim->prefix},
+        {KEY("fim_suf_token_id"), KEY("suffix_token_id"), &fim->suffix},
+        {KEY("fim_mid_token_id"), KEY("middle_token_id"), &fim->middle},
+        {KEY("fim_pad_token_id"), NULL, &fim->pad},
+        {KEY("fim_rep_token_id"), NULL, &fim->repo},
+        {KEY("fim_sep_token_id"), NULL, &fim->file},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        WHIM_TRY(read_id(r, rows[i].name, rows[i].id, NULL));
+        if (*rows[i].id < 0 && rows[i].old_name != NULL) {
+            WHIM_TRY(read_id(r, rows[i].old_name, rows[i].id, NULL));
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
 static whim_err read_specials(const reader *r, bool llama)
 {
     whim_tokenizer *tok = r->tok;
@@ -265,6 +288,8 @@ static whim_err read_specials(const reader *r, bool llama)
     WHIM_TRY(read_id(r, KEY("unknown_token_id"), &unk, NULL));
     WHIM_TRY(whim_gguf_get_bool(r->gguf, KEY("add_bos_token"), &add_bos, r->diag));
     WHIM_TRY(whim_gguf_get_bool(r->gguf, KEY("add_eos_token"), &add_eos, r->diag));
+    WHIM_TRY(read_fim(r, &tok->fim));
+    tok->has_fim = true;
     if (llama) {
         tok->bpe.unk = unk;
     }

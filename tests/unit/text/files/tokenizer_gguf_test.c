@@ -133,6 +133,43 @@ static void kind_llama(void **state)
     whim_ckpt_close(&ckpt);
 }
 
+/* Marks of a gap: by the keys of either age, and else by how they are spelled. */
+static void gaps_have_marks(void **state)
+{
+    (void)state;
+    static const char *const keys[][3] = {
+        {T "fim_pre_token_id", T "fim_suf_token_id", T "fim_mid_token_id"},
+        {T "prefix_token_id", T "suffix_token_id", T "middle_token_id"},
+        {NULL},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        gguf_build b = llama_build();
+        whim_ckpt ckpt;
+        whim_tokenizer *tok;
+        whim_diag diag = {{0}};
+        whim_fim fim;
+        for (uint32_t k = 0; k < 3 && keys[i][0] != NULL; k++) {
+            key_u32(&b, keys[i][k], 260 + k);
+        }
+        key_u32(&b, T "fim_sep_token_id", 264);
+        assert_int_equal(open_built(&b, &ckpt, &tok, &diag), WHIM_ERR_OK);
+        assert_int_equal(whim_fim_find(tok, &fim), keys[i][0] != NULL);
+        assert_int_equal(fim.middle, keys[i][0] != NULL ? 262 : -1);
+        assert_int_equal(fim.file, 264);
+        assert_int_equal(fim.repo, -1);
+        whim_tokenizer_close(tok);
+        whim_ckpt_close(&ckpt);
+    }
+    whim_tokenizer *tok = open_file("xz -dc tests/data/text/qwen3.json.xz");
+    whim_fim fim;
+    assert_true(whim_fim_find(tok, &fim));
+    assert_int_equal(fim.prefix, whim_tokenizer_find(tok, "<|fim_prefix|>"));
+    assert_int_equal(fim.pad, whim_tokenizer_find(tok, "<|fim_pad|>"));
+    assert_int_equal(fim.file, whim_tokenizer_find(tok, "<|file_sep|>"));
+    assert_true(fim.middle > 0 && fim.repo > 0);
+    whim_tokenizer_close(tok);
+}
+
 static gguf_build gpt2_build(const char *pre)
 {
     static char text[256][8];
@@ -382,6 +419,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kind_llama),
+        cmocka_unit_test(gaps_have_marks),
         cmocka_unit_test(kind_gpt2),
         cmocka_unit_test(named_splits),
         cmocka_unit_test(broken_vocabularies_are_refused),
