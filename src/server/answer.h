@@ -84,6 +84,8 @@ typedef struct whim_answer_form {
     /* The task cannot be prepared: whether that was told here. Optional. */
     bool (*refuse)(const whim_api *api, whim_exchange *ex, const whim_task *task,
                    const whim_fault *fault);
+    /* Whether the task asks for nothing that is made, and was answered here. Optional. */
+    bool (*reply_at_once)(const whim_api *api, whim_exchange *ex, const whim_task *task);
     const char *id_prefix;   /* "chatcmpl-" */
     const char *stream_type; /* NULL: server-sent events */
     whim_dialect dialect;

@@ -207,6 +207,10 @@ void whim_answer_route(const whim_api *api, whim_exchange *ex, const whim_answer
 {
     whim_fault fault = {0};
     whim_task *task = whim_task_open(api, ex, form->read, &fault);
+    if (task != NULL && form->reply_at_once != NULL && form->reply_at_once(api, ex, task)) {
+        whim_task_destroy(task);
+        return;
+    }
     if (task != NULL && !whim_task_prepare(api, task, &fault)) {
         bool is_told = form->refuse != NULL && form->refuse(api, ex, task, &fault);
         whim_task_destroy(task);

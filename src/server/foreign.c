@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_SCHEMA_TEXT = 1 << 20 };
@@ -115,6 +116,14 @@ static bool read_grammar(const whim_fields *f, const char *key, whim_task *task)
            whim_field_refuse(f, key, "is larger than %d bytes", MAX_SCHEMA_TEXT);
 }
 
+/* How the client calls a field of the table, which may stand in an object itself. */
+static const char *full_name(const places *p, const char *name, whim_task *task)
+{
+    char text[256];
+    int n = snprintf(text, sizeof text, "%s%s", p->top->prefix, name);
+    return p->top->prefix[0] == '\0' ? name : whim_arena_strndup(&task->arena, text, n);
+}
+
 static bool read_form(const whim_fields *f, const char *key, form_kind kind, const char *name,
                       whim_task *task)
 {
@@ -151,7 +160,11 @@ bool whim_foreign_read(const whim_fields *f, whim_task *task)
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         const char *key;
         const whim_fields *at = place_of(&p, forms[i].name, &key);
-        if (!read_form(at, key, forms[i].kind, forms[i].name, task)) {
+        const char *name = full_name(&p, forms[i].name, task);
+        if (name == NULL) {
+            return whim_fault_no_memory(f->fault);
+        }
+        if (!read_form(at, key, forms[i].kind, name, task)) {
             return false;
         }
     }

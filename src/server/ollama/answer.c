@@ -98,6 +98,31 @@ static void put_end(whim_answer *a)
 
 /* --- the forms -------------------------------------------------------------------------------- */
 
+/* Without a prompt the model is only to be loaded, which it is. */
+static bool reply_loaded(const whim_api *api, whim_exchange *ex, const char *part,
+                         const whim_task *task)
+{
+    whim_str body = {0};
+    if (task->messages != NULL || task->n_prompt > 0) {
+        return false;
+    }
+    whim_ollama_put_head(api, &body);
+    whim_put_form(&body, ",%s,'done':true,'done_reason':'load'}", part);
+    whim_api_reply(api, ex, &body);
+    whim_str_deinit(&body);
+    return true;
+}
+
+static bool reply_chat_loaded(const whim_api *api, whim_exchange *ex, const whim_task *task)
+{
+    return reply_loaded(api, ex, "\"message\":{\"role\":\"assistant\",\"content\":\"\"}", task);
+}
+
+static bool reply_generate_loaded(const whim_api *api, whim_exchange *ex, const whim_task *task)
+{
+    return reply_loaded(api, ex, "\"response\":\"\"", task);
+}
+
 static void event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
                   const whim_chat_event *ev)
 {
@@ -177,5 +202,7 @@ static void keep_alive(whim_answer *a)
     .id_prefix = "ollama-", .dialect = WHIM_DIALECT_OLLAMA, .stream_type = "application/x-ndjson", \
     .event = event, .choice_end = choice_end, .finish = finish, .fail = fail,                      \
     .keep_alive = keep_alive
-const whim_answer_form whim_ollama_chat_form = {.read = whim_ollama_read_chat, FORM};
-const whim_answer_form whim_ollama_generate_form = {.read = whim_ollama_read_generate, FORM};
+const whim_answer_form whim_ollama_chat_form = {
+    .read = whim_ollama_read_chat, .reply_at_once = reply_chat_loaded, FORM};
+const whim_answer_form whim_ollama_generate_form = {
+    .read = whim_ollama_read_generate, .reply_at_once = reply_generate_loaded, FORM};

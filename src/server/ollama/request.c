@@ -11,6 +11,14 @@
 
 /* --- what both have --------------------------------------------------------------------------- */
 
+/* Then nothing is asked for but that the model be loaded. */
+static bool is_empty(const whim_fields *f, const char *key)
+{
+    const json_t *value = whim_field(f, key);
+    return value == NULL || whim_peek_is(value, "") ||
+           (json_is_array(value) && json_array_size(value) == 0);
+}
+
 /* num_predict is the limit; 0 and less: none but the context. */
 static bool read_options(const whim_api *api, const whim_fields *f, whim_task *task)
 {
@@ -213,6 +221,9 @@ static bool read_messages(const whim_fields *f, whim_task *task)
 bool whim_ollama_read_chat(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     json_t *tools = NULL;
+    if (is_empty(f, "messages")) {
+        return whim_task_check_model(api, f);
+    }
     if (!read_shared(api, f, task) || !read_messages(f, task) ||
         !whim_field_array(f, "tools", &tools) ||
         (tools != NULL && !whim_task_set_tools(f, "tools", tools, task))) {
@@ -229,6 +240,9 @@ bool whim_ollama_read_generate(const whim_api *api, const whim_fields *f, whim_t
 {
     const char *prompt = "", *system = "", *suffix = "";
     bool raw = false;
+    if (is_empty(f, "prompt")) {
+        return whim_task_check_model(api, f);
+    }
     if (!read_shared(api, f, task) || !whim_field_string(f, "prompt", &prompt) ||
         !whim_field_string(f, "system", &system) || !whim_field_string(f, "suffix", &suffix) ||
         !whim_field_bool(f, "raw", &raw)) {

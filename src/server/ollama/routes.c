@@ -13,57 +13,13 @@
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-/* Whether the body asks for nothing but that the model be loaded, which it is: there is nothing to
- * answer. Then *fault is set if it is another model. */
-static bool only_loads(const whim_api *api, const whim_exchange *ex, const char *key,
-                       whim_fault *fault)
-{
-    enum { MOST = 1 << 20 }; /* what is longer is there to be answered */
-    const whim_http_request *r = whim_exchange_request(ex);
-    whim_fault unread = {0};
-    json_t *body = r->n_body < MOST ? whim_body_parse(r->body, r->n_body, &unread) : NULL;
-    const json_t *value = whim_peek(body, key);
-    bool only = body != NULL && (value == NULL || whim_peek_is(value, "") ||
-                                 (json_is_array(value) && json_array_size(value) == 0));
-    *fault = (whim_fault){0};
-    if (only) {
-        (void)whim_task_check_model(api, &(whim_fields){.obj = body, .prefix = "", .fault = fault});
-    }
-    json_decref(body);
-    return only;
-}
-
-static void reply_loaded(const whim_api *api, whim_exchange *ex, const char *part,
-                         const whim_fault *fault)
-{
-    whim_str body = {0};
-    if (fault->message[0] != '\0') {
-        whim_api_refuse(api, ex, fault);
-        return;
-    }
-    whim_ollama_put_head(api, &body);
-    whim_put_form(&body, ",%s,'done':true,'done_reason':'load'}", part);
-    whim_api_reply(api, ex, &body);
-    whim_str_deinit(&body);
-}
-
 void whim_route_ollama_chat(const whim_api *api, whim_exchange *ex)
 {
-    whim_fault fault;
-    if (only_loads(api, ex, "messages", &fault)) {
-        reply_loaded(api, ex, "\"message\":{\"role\":\"assistant\",\"content\":\"\"}", &fault);
-        return;
-    }
     whim_answer_route(api, ex, &whim_ollama_chat_form);
 }
 
 void whim_route_ollama_generate(const whim_api *api, whim_exchange *ex)
 {
-    whim_fault fault;
-    if (only_loads(api, ex, "prompt", &fault)) {
-        reply_loaded(api, ex, "\"response\":\"\"", &fault);
-        return;
-    }
     whim_answer_route(api, ex, &whim_ollama_generate_form);
 }
 

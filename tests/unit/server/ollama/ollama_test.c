@@ -100,6 +100,20 @@ static void takes_options(void **state)
     whim_task_destroy(task);
 }
 
+/* What is wrong with a form is said of the field where it stands. */
+static void forms_keep_their_place(void **state)
+{
+    (void)state;
+    whim_task *task = read_good(whim_ollama_read_chat,
+                                "{" HI ",\"options\":{\"grammar\":\"root ::= \\\"a\\\"\"}}");
+    assert_string_equal(task->form_at, "options.grammar");
+    whim_task_destroy(task);
+    task = read_good(whim_ollama_read_chat,
+                     "{" HI ",\"options\":{\"structured_outputs\":{\"json\":{}}}}");
+    assert_string_equal(task->schema_at, "options.structured_outputs.json");
+    whim_task_destroy(task);
+}
+
 static void takes_a_prompt(void **state)
 {
     (void)state;
@@ -225,6 +239,11 @@ static void loading_is_told(void **state)
                         HEAD SAID("\"\"}") ",\"done\":true,\"done_reason\":\"load\"}");
     assert_string_equal(answer(whim_route_ollama_generate, "{\"prompt\":\"\"}", NULL, 0),
                         HEAD "\"response\":\"\",\"done\":true,\"done_reason\":\"load\"}");
+    static char large[(1 << 20) + 64]; /* the length of a body says nothing */
+    memset(large, ' ', sizeof large - 1);
+    memcpy(large + sizeof large - 17, "{\"messages\": []}", 16);
+    assert_string_equal(answer(whim_route_ollama_chat, large, NULL, 0),
+                        HEAD SAID("\"\"}") ",\"done\":true,\"done_reason\":\"load\"}");
     api.strict_model = true;
     answer(whim_route_ollama_chat, "{\"model\":\"other\"}", NULL, 0);
     assert_int_equal(exchange.status, 404);
@@ -251,6 +270,7 @@ int main(void)
         cmocka_unit_test(joins_calls_and_results),
         cmocka_unit_test(results_name_their_tools),
         cmocka_unit_test(takes_options),
+        cmocka_unit_test(forms_keep_their_place),
         cmocka_unit_test(takes_a_prompt),
         cmocka_unit_test(refuses_what_it_cannot_do),
         cmocka_unit_test(chat_is_told_in_lines),
