@@ -128,6 +128,7 @@ static bool about_make(serve *s)
 static bool tell_server(serve *s)
 {
     const whimbrel_info *info = whimbrel_get_info(s->model);
+    const whim_exec_cfg *limits = whim_engine_limits(whim_library_engine(s->model));
     const whim_grammar_vocab *vocab; /* now, so that no request waits for it */
     whim_api api = {
         .model = s->model,
@@ -137,6 +138,7 @@ static bool tell_server(serve *s)
         .fingerprint = s->fingerprint,
         .created = s->created,
         .ctx = whim_service_ctx(s->service),
+        .n_slot = limits->max_seqs * whim_exec_groups(limits),
         .sampling = s->sampling.v,
         .is_penalty_ours = s->sampling.is_penalty_ours,
         .max_tokens = s->options->max_tokens,

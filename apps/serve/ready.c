@@ -87,8 +87,10 @@ void serve_ready_text(const serve *s, whim_str *out)
     whim_str_append(out, "  sampling  ");
     append_params(out, &s->sampling.v, false);
     whim_str_append(out, " (what a request says goes first)\n");
-    whim_str_printf(out, "  OpenAI    base_url=%s/v1\n  Anthropic base_url=%s\n",
-                    whim_str_text(&url), whim_str_text(&url));
+    whim_str_printf(out,
+                    "  OpenAI    base_url=%s/v1\n  Anthropic base_url=%s\n  Ollama    host=%s; "
+                    "llama.cpp's clients take the same\n",
+                    whim_str_text(&url), whim_str_text(&url), whim_str_text(&url));
     if (is_default_model(s)) {
         whim_str_append(out, "  note      135M parameters: a demo; for real work: make serve "
                              "MODEL=ORG/NAME, or a path\n");

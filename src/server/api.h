@@ -29,6 +29,7 @@ typedef struct whim_api {
     const char *fingerprint;    /* "fp_..." */
     int64_t created;            /* start of the server, seconds since 1970 */
     int64_t ctx;                /* longest sequence */
+    int64_t n_slot;             /* answers that are made at once */
     whimbrel_sampling sampling; /* defaults of this model and of the flags */
     bool is_penalty_ours;       /* its repetition penalty does not hold at temperature 0 */
     int64_t max_tokens;         /* of any answer; 0: to the context's end */
@@ -72,7 +73,7 @@ typedef struct whim_task {
     whim_tool_choice choice;
     json_t *schema;      /* borrowed */
     json_t *schema_read; /* it, where it came as a text; owned */
-    /* how the client calls these fields, for messages; literals */
+    /* how the client calls these fields, for messages; literals, or in the arena */
     const char *format_at, *schema_at, *tool_schema;
     const char *form_at;     /* the field that says what the answer must look like; NULL: none */
     const char *messages_at; /* of all that is wrong with messages; NULL: "messages[i]..." */

@@ -10,26 +10,30 @@
 /* The routes: each reads its exchange on a handler thread and replies or starts an answer. */
 typedef void whim_route_fn(const whim_api *api, whim_exchange *ex);
 
-whim_route_fn whim_route_chat;            /* POST /v1/chat/completions */
-whim_route_fn whim_route_completions;     /* POST /v1/completions */
-whim_route_fn whim_route_responses;       /* POST /v1/responses */
-whim_route_fn whim_route_messages;        /* POST /v1/messages */
-whim_route_fn whim_route_count_tokens;    /* POST /v1/messages/count_tokens */
-whim_route_fn whim_route_ollama_chat;     /* POST /api/chat */
-whim_route_fn whim_route_ollama_generate; /* POST /api/generate */
-whim_route_fn whim_route_ollama_tags;     /* GET /api/tags */
-whim_route_fn whim_route_ollama_ps;       /* GET /api/ps */
-whim_route_fn whim_route_ollama_show;     /* POST /api/show */
-whim_route_fn whim_route_ollama_version;  /* GET /api/version */
-whim_route_fn whim_route_models;          /* GET /v1/models, /v1/models/{id} */
-whim_route_fn whim_route_version;         /* GET /version */
-whim_route_fn whim_route_tokenize;        /* POST /tokenize */
-whim_route_fn whim_route_detokenize;      /* POST /detokenize */
-whim_route_fn whim_route_template;        /* POST /apply-template */
-whim_route_fn whim_route_tokenizer;       /* GET /tokenizer_info */
-whim_route_fn whim_route_openapi;         /* GET /openapi.json */
-whim_route_fn whim_route_metrics;         /* GET /metrics */
-whim_route_fn whim_route_page;            /* GET /, /dashboard, /favicon.ico, /assets/{name} */
+whim_route_fn whim_route_chat;                /* POST /v1/chat/completions */
+whim_route_fn whim_route_completions;         /* POST /v1/completions */
+whim_route_fn whim_route_responses;           /* POST /v1/responses */
+whim_route_fn whim_route_messages;            /* POST /v1/messages */
+whim_route_fn whim_route_count_tokens;        /* POST /v1/messages/count_tokens */
+whim_route_fn whim_route_ollama_chat;         /* POST /api/chat */
+whim_route_fn whim_route_ollama_generate;     /* POST /api/generate */
+whim_route_fn whim_route_ollama_tags;         /* GET /api/tags */
+whim_route_fn whim_route_ollama_ps;           /* GET /api/ps */
+whim_route_fn whim_route_ollama_show;         /* POST /api/show */
+whim_route_fn whim_route_ollama_version;      /* GET /api/version */
+whim_route_fn whim_route_llamacpp_completion; /* POST /completion */
+whim_route_fn whim_route_llamacpp_infill;     /* POST /infill */
+whim_route_fn whim_route_llamacpp_props;      /* GET /props */
+whim_route_fn whim_route_llamacpp_slots;      /* GET /slots */
+whim_route_fn whim_route_models;              /* GET /v1/models, /v1/models/{id} */
+whim_route_fn whim_route_version;             /* GET /version */
+whim_route_fn whim_route_tokenize;            /* POST /tokenize */
+whim_route_fn whim_route_detokenize;          /* POST /detokenize */
+whim_route_fn whim_route_template;            /* POST /apply-template */
+whim_route_fn whim_route_tokenizer;           /* GET /tokenizer_info */
+whim_route_fn whim_route_openapi;             /* GET /openapi.json */
+whim_route_fn whim_route_metrics;             /* GET /metrics */
+whim_route_fn whim_route_page;                /* GET /, /dashboard, /favicon.ico, /assets/{name} */
 
 typedef struct whim_route {
     const char *method; /* "GET" or "POST" */

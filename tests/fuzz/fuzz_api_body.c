@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request's body, as chat and as raw prompts: read into a generation request or refused with a
+/* A request's body, as chat, as raw prompts of two dialects and as a gap: read into a generation request or refused with a
  * message; what was read is within its limits, and what is written from it is JSON again. */
 #include "fuzz_tokenizer.h"
+#include "server/llamacpp/llamacpp.h"
 #include "server/openai/openai.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -66,7 +67,9 @@ static void check_fault(const whim_fault *fault)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     const whim_api *api = open_api();
-    for (int as_chat = 0; as_chat < 2; as_chat++) {
+    whim_task_reader *const readers[] = {whim_openai_read_completion, whim_openai_read_chat,
+                                         whim_llamacpp_read_completion, whim_llamacpp_read_infill};
+    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
         whim_fault fault = {0};
         json_t *body = whim_body_parse((const char *)data, (int64_t)n, &fault);
         if (body == NULL) {
@@ -82,8 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         whim_task *task = whim_task_create(api, body);
         FUZZ_CHECK(task != NULL);
         whim_fields f = {.obj = body, .prefix = "", .fault = &fault};
-        if (as_chat ? whim_openai_read_chat(api, &f, task)
-                    : whim_openai_read_completion(api, &f, task)) {
+        if (readers[i](api, &f, task)) {
             check(api, task);
         } else {
             check_fault(&fault);

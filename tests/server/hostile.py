@@ -121,7 +121,7 @@ def wire_rows():
 def body_rows():
     """Bodies that are no JSON, or JSON of the wrong kind."""
     for path in (CHAT, COMPLETIONS, MESSAGES, RESPONSES, "/tokenize", "/detokenize", "/apply-template",
-                 "/v1/messages/count_tokens"):
+                 "/v1/messages/count_tokens", "/completion", "/infill"):
         for name, body in (("empty", b""), ("half", b'{"prompt":"a'), ("a list", b"[]"), ("null", b"null"),
                            ("garbage", b"\x01\x02\xff\xfe"), ("two values", b"{}{}"), ("empty object", b"{}")):
             yield f"{path}: {name}", posted(path, body), 400
@@ -200,6 +200,12 @@ def field_rows():
     yield "top_logprobs 21", posted(CHAT, said("hi", logprobs=True, top_logprobs=21)), 400
     yield "template variables that replace the messages", posted(
         CHAT, said("hi", chat_template_kwargs={"messages": 1, "bos_token": [[]], "eos_token": {}})), (200, 400)
+    for pair in ([], [1], [1, 2, 3], [-1, 1], [2 ** 70, 1], [None, 1], ["a", "b"], "a", 1, {}):
+        yield f"llama.cpp's logit_bias {pair!r}", posted("/completion", {"prompt": "a", "n_predict": 1, "logit_bias": [pair]}), 400
+    yield "logit_bias of a text of 1 MB", posted("/completion", {"prompt": "a", "n_predict": 1, "logit_bias": [["ab " * 330000, 1]]}), 200
+    for n in (-3, 2 ** 31, 1.5, "2"):
+        yield f"n_predict {n!r}", posted("/completion", {"prompt": "a", "n_predict": n}), 400
+    yield "129 answers of llama.cpp", posted("/completion", {"prompt": "a", "n_cmpl": 129}), 400
     yield "detokenize of a negative id", posted("/detokenize", {"tokens": [-5]}), 400
     yield "detokenize of 2^40", posted("/detokenize", {"tokens": [2 ** 40]}), 400
     yield "tokenize of 4 MB", posted("/tokenize", {"prompt": "a b " * 1_000_000}), (200, 400, 413)

@@ -8,6 +8,7 @@ import re
 import httpx2
 
 import wire_chat
+import wire_llamacpp
 import wire_messages
 import wire_responses
 
@@ -19,6 +20,8 @@ STREAMS = {
     "completions": wire_chat.CompletionStream,
     "messages": wire_messages.MessageStream,
     "responses": wire_responses.ResponseStream,
+    "completion": wire_llamacpp.CompletionStream,
+    "infill": wire_llamacpp.CompletionStream,
 }
 ANSWERS = {
     "chat/completions": wire_chat.check_chat_answer,
@@ -26,6 +29,8 @@ ANSWERS = {
     "messages": wire_messages.check_message,
     "messages/count_tokens": wire_messages.check_count,
     "responses": wire_responses.check_response,
+    "completion": wire_llamacpp.check_answer,
+    "infill": wire_llamacpp.check_answer,
 }
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 

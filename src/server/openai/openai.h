@@ -38,6 +38,8 @@ void whim_openai_put_end(whim_answer *a, const whim_answer_choice *c, bool finis
 void whim_openai_put_ids(whim_str *out, const int32_t *ids, int64_t n);
 /* `,"prompt_token_ids":[..]` of prompt p, where asked for. */
 void whim_openai_put_prompt_ids(whim_answer *a, int32_t p);
+/* A token with its log-probability: `"token":..,"logprob":..,"bytes":[..]` */
+void whim_openai_put_entry(const whim_api *api, int32_t id, float logprob, whim_str *out);
 /* logprobs of a chat choice: the pending tokens, or null. */
 void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c);
 

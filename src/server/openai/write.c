@@ -102,8 +102,7 @@ void whim_openai_put_token(const whim_api *api, int32_t id, whim_str *out)
     whim_str_append_char(out, '"');
 }
 
-/* `"token":..,"logprob":..,"bytes":[..]` */
-static void put_entry(const whim_api *api, int32_t id, float logprob, whim_str *out)
+void whim_openai_put_entry(const whim_api *api, int32_t id, float logprob, whim_str *out)
 {
     int64_t n = 0;
     const char *bytes = whim_tokenizer_bytes(api->tok, id, &n);
@@ -124,11 +123,11 @@ void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c)
             continue;
         }
         whim_str_append(out, told++ == 0 ? "{\"content\":[{" : ",{");
-        put_entry(a->api, t->id, t->logprob, out);
+        whim_openai_put_entry(a->api, t->id, t->logprob, out);
         whim_str_append(out, ",\"top_logprobs\":[");
         for (int32_t k = 0; k < t->n_top; k++) {
             whim_str_append(out, k == 0 ? "{" : ",{");
-            put_entry(a->api, t->top[k].id, t->top[k].logprob, out);
+            whim_openai_put_entry(a->api, t->top[k].id, t->top[k].logprob, out);
             whim_str_append_char(out, '}');
         }
         whim_str_append(out, "]}");

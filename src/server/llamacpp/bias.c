@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* logit_bias as llama.cpp's clients write it: pairs of an id or a text, and a number or false. */
+#include "server/llamacpp/llamacpp.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { NEVER = -100 };
+
+static bool set_bias(const whim_fields *f, json_t *object, int64_t id, json_t *amount)
+{
+    char key[24];
+    snprintf(key, sizeof key, "%" PRId64, id);
+    json_t *value = json_is_false(amount) ? json_integer(NEVER) : json_incref(amount);
+    return json_object_set_new(object, key, value) == 0 || whim_fault_no_memory(f->fault);
+}
+
+/* Every token of the text. */
+static bool set_text_bias(const whim_api *api, const whim_fields *f, const json_t *pair,
+                          json_t *object)
+{
+    const json_t *text = json_array_get(pair, 0);
+    whim_encode_opts opts = {.parse_special = true};
+    whim_diag diag = {{0}};
+    whim_ids ids = {0};
+    bool ok =
+        whim_tokenizer_encode(api->tok, json_string_value(text), (int64_t)json_string_length(text),
+                              &opts, &ids, &diag) == WHIM_ERR_OK ||
+        whim_fault_no_memory(f->fault);
+    for (int64_t i = 0; i < ids.n && ok; i++) {
+        ok = set_bias(f, object, ids.ids[i], json_array_get(pair, 1));
+    }
+    whim_ids_deinit(&ids);
+    return ok;
+}
+
+static bool read_pair(const whim_api *api, const whim_fields *f, const json_t *pair, size_t i,
+                      json_t *object)
+{
+    const json_t *what = json_array_get(pair, 0);
+    json_t *amount = json_array_get(pair, 1);
+    int64_t id = -1;
+    bool is_token = json_is_string(what) || whim_value_int(what, &id);
+    if (json_array_size(pair) != 2 || !is_token ||
+        !(json_is_number(amount) || json_is_false(amount))) {
+        return whim_field_refuse(f, "logit_bias",
+                                 "must hold pairs of a token (its id or a text) and a number from "
+                                 "-100 to 100 (or false: never); entry %zu is none",
+                                 i);
+    }
+    return json_is_string(what) ? set_text_bias(api, f, pair, object)
+                                : set_bias(f, object, id, amount);
+}
+
+bool whim_llamacpp_name_bias(const whim_api *api, const whim_fields *f, whim_task *task)
+{
+    const json_t *list = whim_field(f, "logit_bias"), *pair;
+    size_t i;
+    if (!json_is_array(list)) {
+        return true;
+    }
+    json_t *object = json_object();
+    bool ok = object != NULL || whim_fault_no_memory(f->fault);
+    json_array_foreach(list, i, pair)
+    {
+        ok = ok && read_pair(api, f, pair, i, object);
+    }
+    /* The list is read to its end: what follows ends its life. */
+    ok = ok &&
+         (json_object_set(task->body, "logit_bias", object) == 0 || whim_fault_no_memory(f->fault));
+    json_decref(object);
+    return ok;
+}

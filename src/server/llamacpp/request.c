@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fields of /completion, which /infill shares. */
+#include "server/llamacpp/llamacpp.h"
+
+#include "server/openai/openai.h"
+
+/* n_predict is the limit: below 0 none but the context, 0 nothing at all. */
+static bool read_limit(const whim_fields *f, whim_task *task)
+{
+    int64_t n = -1;
+    if (!whim_field_int(f, "max_tokens", -2, INT32_MAX, &n) ||
+        !whim_field_int(f, "n_predict", -2, INT32_MAX, &n)) {
+        return false;
+    }
+    task->ask.max_tokens = n < 0 ? 0 : n == 0 ? -1 : n;
+    return true;
+}
+
+static bool read_shared(const whim_api *api, const whim_fields *f, whim_task *task)
+{
+    int64_t n = 1, top = 0, seed = 0;
+    bool tokens = false;
+    if (!whim_llamacpp_name_bias(api, f, task) || !whim_task_read_common(api, f, task) ||
+        !whim_task_read_stops(f, "stop", task) || !read_limit(f, task) ||
+        !whim_field_int(f, "n", 1, WHIM_MAX_CHOICES, &n) ||
+        !whim_field_int(f, "n_cmpl", 1, WHIM_MAX_CHOICES, &n) ||
+        !whim_field_int(f, "n_probs", 0, WHIM_MAX_TOP, &top) ||
+        !whim_field_int(f, "seed", INT64_MIN, INT64_MAX, &seed) ||
+        !whim_field_bool(f, "return_tokens", &tokens)) {
+        return false;
+    }
+    if (seed == -1) { /* any */
+        task->sampling.seed = whim_library_seed();
+    }
+    task->ask.n_choice = (int32_t)n;
+    task->ask.logprobs = top > 0;
+    task->ask.top_logprobs = (int32_t)top;
+    task->return_token_ids |= tokens || task->stream;
+    return true;
+}
+
+bool whim_llamacpp_read_completion(const whim_api *api, const whim_fields *f, whim_task *task)
+{
+    return read_shared(api, f, task) && whim_openai_read_prompts(api, f, task);
+}
+
+bool whim_llamacpp_read_infill(const whim_api *api, const whim_fields *f, whim_task *task)
+{
+    return read_shared(api, f, task) && whim_llamacpp_read_gap(api, f, task);
+}
