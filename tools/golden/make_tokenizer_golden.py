@@ -4,7 +4,7 @@
 
     make_tokenizer_golden.py --qwen3 TOKENIZER_JSON --default MODEL_GGUF [--out tests/data/text]
 
-qwen3.golden.gz and default.golden.gz hold at least 5,000 strings each, qwen3.json.xz the Qwen3
+qwen3.golden.xz and default.golden.xz hold at least 5,000 strings each, qwen3.json.xz the Qwen3
 tokenizer itself, tiny/NAME.json small tokenizers that between them use every option, with
 tiny/NAME.golden.gz beside them. A golden file is, little endian, "WTG1", u32 count, then for each string:
 u8 flags (1: special tokens added, 2: decoding gives the text), u32 bytes, text, u32 ids, i32 each, and
@@ -132,7 +132,9 @@ def golden(records):
 
 def write(path, data):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(data, 9, mtime=0) if path.suffix == ".gz" else data)
+    tight = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0}
+    packed = {".gz": lambda: gzip.compress(data, 9, mtime=0), ".xz": lambda: lzma.compress(data, filters=[tight])}
+    path.write_bytes(packed.get(path.suffix, lambda: data)())
     print(f"{path}: {path.stat().st_size} bytes")
 
 
@@ -167,15 +169,15 @@ def main():
         source = json.loads(args.qwen3.read_text())
         plain = json.dumps(source, ensure_ascii=False, separators=(",", ":")).encode()
         args.out.mkdir(parents=True, exist_ok=True)
-        (args.out / "qwen3.json.xz").write_bytes(lzma.compress(plain, preset=9 | lzma.PRESET_EXTREME))
+        write(args.out / "qwen3.json.xz", plain)
         tok = Tokenizer.from_str(plain.decode())
         specials = [t["content"] for t in source["added_tokens"]]
         records = [record(tok, s) for s in strings(random.Random(1), specials, 4600)]
-        write(args.out / "qwen3.golden.gz", golden(records))
+        write(args.out / "qwen3.golden.xz", golden(records))
     if args.default:
         tok, specials = default_tokenizer(args.default)
         records = [record(tok, s) for s in strings(random.Random(2), specials, 4600)]
-        write(args.out / "default.golden.gz", golden(records))
+        write(args.out / "default.golden.xz", golden(records))
     for name, spec in TINY.items():
         text = json.dumps(spec, ensure_ascii=False, indent=1)
         tok = Tokenizer.from_str(text)
