@@ -2,7 +2,7 @@
 /* Products of many rows with BF16 matrices on the unit of mma_wide.cuh: the order of mma.cuh, and its
  * bits. Two blocks of a cluster have 128 outputs each and the same rows, of which each brings one half
  * for both, so that the cache behind them is read less often. A block stays on its multiprocessor and
- * takes item after item: one warp asks for weights and rows by bulk copies through a ring of stages
+ * takes item after item: four warps ask for weights and rows by bulk copies through a ring of stages
  * while two groups of four warps multiply, also while they store what the last item gave.
  *
  * Weights lie in shared memory as in device memory, tile after tile of 16 outputs: [k / 8][16]
@@ -138,34 +138,37 @@ template <class Form> static int bulk_n_item(const whim_cuda_few_args &a)
     return n_out * (((int)a.n_row + Form::ROWS - 1) / Form::ROWS);
 }
 
-/* Lanes 0 to 7 of a warp ask for a tile of weights each, lane 8 for half of the rows. A tile beyond
- * the last is the last. */
+/* Copies are asked for one after the other, which takes a warp longer than the unit needs for a stage,
+ * so four warps ask for some of them each: two tiles of weights, and a quarter of the half of the rows
+ * that this block brings. The first tells how much will come. A tile beyond the last is the last. */
+enum { BULK_BRINGERS = 4 };
+
 template <class Form>
 static void bulk_bring(const whim_cuda_few_args &a, const mm_place &p, bulk_ring<Form> *ring,
                        int rank)
 {
-    enum { HALF = Form::X_BYTES / BULK_BLOCKS };
-    int lane = threadIdx.x % WARP, own = a.swiglu ? lane / 2 : lane, tile = p.tile + own;
-    int last = ((int)p.m->n - 1) / WHIM_CUDA_TILE;
-    const char *w = (const char *)p.m[a.swiglu ? lane % 2 : 0].data +
+    enum { EACH = MM_TILES / BULK_BRINGERS, PART = Form::X_BYTES / BULK_BLOCKS / BULK_BRINGERS };
+    int warp = threadIdx.x / WARP % BULK_BRINGERS, lane = threadIdx.x % WARP;
+    int in_block = warp * EACH + lane % EACH, tile = p.tile + (a.swiglu ? in_block / 2 : in_block);
+    int last = ((int)p.m->n - 1) / WHIM_CUDA_TILE, x_at = (rank * BULK_BRINGERS + warp) * PART;
+    const char *w = (const char *)p.m[a.swiglu ? in_block % 2 : 0].data +
                     (tile < last ? tile : last) * Form::tile_bytes(a.k);
-    const char *x = (const char *)a.tiles +
-                    (int64_t)(p.row / Form::ROWS) * p.n_stage * Form::X_BYTES + rank * HALF;
+    const char *x =
+        (const char *)a.tiles + (int64_t)(p.row / Form::ROWS) * p.n_stage * Form::X_BYTES + x_at;
     for (int s = 0; s < p.n_stage; s++, ring->next()) {
         uint32_t stage = ring->stage(), full = ring->full + ring->at * 8;
         bulk_wait(ring->empty + ring->at * 8, ring->parity ^ 1);
-        if (lane == 0) {
+        if (warp == 0 && lane == 0) {
             bulk_expect(full, Form::STAGE_BYTES);
         }
         __syncwarp();
-        if (lane < MM_TILES) {
-            bulk_copy(stage + lane * Form::TILE_BYTES, w + (int64_t)s * Form::TILE_BYTES,
+        if (lane < EACH) {
+            bulk_copy(stage + in_block * Form::TILE_BYTES, w + (int64_t)s * Form::TILE_BYTES,
                       Form::TILE_BYTES, full);
         }
         __syncwarp(); /* copies take their operands from registers that all lanes share */
-        if (lane == MM_TILES) {
-            bulk_copy_all(stage + Form::W_BYTES + rank * HALF, x + (int64_t)s * Form::X_BYTES, HALF,
-                          full);
+        if (lane == EACH) {
+            bulk_copy_all(stage + Form::W_BYTES + x_at, x + (int64_t)s * Form::X_BYTES, PART, full);
         }
         __syncwarp();
     }
@@ -313,7 +316,7 @@ template <class Form> static void bulk_run(const whim_cuda_few_args &a)
     cluster_sync();
     if (threadIdx.x >= 128 * BULK_GROUPS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        for (int i = first; i < n_item && threadIdx.x < 128 * BULK_GROUPS + WARP; i += by) {
+        for (int i = first; i < n_item; i += by) {
             bulk_bring<Form>(a, mm_place_of(a, i, Form::ROWS, BULK_BLOCKS, rank), &ring, rank);
         }
     } else {

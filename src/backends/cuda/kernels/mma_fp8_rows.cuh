@@ -12,6 +12,7 @@ enum { PR_GROUPS = WHIM_CUDA_PR_TILES / 4, PR_ADDERS = 128 * PR_GROUPS };
 
 struct pr_form {
     enum { TILES = WHIM_CUDA_PR_TILES, TILE_BYTES = MP_STEP_BYTES, WARPS = 4 * PR_GROUPS };
+    enum { BRINGERS = 4 };
 
     static int64_t tile_bytes(int64_t k)
     {
@@ -66,13 +67,11 @@ struct pr_ring {
     }
 };
 
-/* One warp of the last four brings; they leave their registers to the others. */
+/* The last four warps bring, and leave registers to the others. */
 static void pr_bring(const mr_block<pr_form> &b)
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
-    if (threadIdx.x < PR_ADDERS + WARP) {
-        mr_bring(b);
-    }
+    mr_bring(b);
 }
 
 /* A warp has the same half of two tiles. */
@@ -148,9 +147,13 @@ template <int N> static void pr_whole(const whim_cuda_few_args &a)
         for (int i = 0; i < N / 2; i++) {
             acc[i] = is_first ? acc[i] : total[i] + acc[i];
         }
+#pragma unroll 1
+        for (int part = 0; part < N / 8; part++) { /* the first that is left: see bulk_parts */
+            pr_store(a, place, part, acc);
 #pragma unroll
-        for (int part = 0; part < N / 8; part++) {
-            pr_store(a, place, part, &acc[part * 4]);
+            for (int i = 0; i + 4 < N / 2; i++) {
+                acc[i] = acc[i + 4];
+            }
         }
     }
 }

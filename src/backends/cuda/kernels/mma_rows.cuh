@@ -116,9 +116,9 @@ static int mr_n_tile(const whim_cuda_few_args &a)
 }
 
 /* What mma_fp8_rows.cuh has otherwise: bytes of a tile in a stage and with all its k, warps that
- * multiply, and stages of a chunk. */
+ * multiply and that bring, and stages of a chunk. */
 template <int NT> struct mr_form {
-    enum { TILES = NT, TILE_BYTES = BULK_TILE_BYTES, WARPS = 8 };
+    enum { TILES = NT, TILE_BYTES = BULK_TILE_BYTES, WARPS = 8, BRINGERS = 1 };
 
     static int64_t tile_bytes(int64_t k)
     {
@@ -183,28 +183,29 @@ static void mr_copy_once(uint32_t to, const void *from, int bytes, uint32_t barr
                  : "memory");
 }
 
-/* One warp asks: lanes below NT for a tile of weights each, lane NT for the rows, which for the
- * stages that find room at once come after the wait. A tile beyond the last is the first. */
+/* The last warps ask for some tiles of weights each, see bulk_bring, and the last of them for the
+ * rows, which for the stages that find room at once come after the wait. A tile beyond the last is the
+ * first. */
 template <class Form> static void mr_bring(mr_block<Form> b)
 {
-    enum { NT = Form::TILES, BYTES = Form::TILE_BYTES };
+    enum { NT = Form::TILES, BYTES = Form::TILE_BYTES, BY = Form::BRINGERS, ROWS = NT / BY + 1 };
     const whim_cuda_few_args &a = b.a;
-    int lane = threadIdx.x % WARP, ahead = 0;
-    int x_bytes = b.rows * WHIM_CUDA_MM_K * 2;
+    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP - Form::WARPS, ahead = 0;
+    int own = lane * BY + warp, x_bytes = b.rows * WHIM_CUDA_MM_K * 2;
     const char *x = (const char *)a.tiles;
     uint64_t policy = cache_policy(true);
-    bool waits = true;
+    bool brings_rows = warp == BY - 1, waits = brings_rows;
     auto rows = [&](int n) { /* of the stages that are asked for already */
         wait_for_last();
-        for (int i = 0, s = b.first; i < n && lane == NT; i++) {
-            bulk_copy(b.ring + i * b.stage_bytes + NT * BYTES, x + (int64_t)s * x_bytes,
-                      x_bytes, b.full + i * 8);
+        for (int i = 0, s = b.first; i < n && lane == ROWS; i++) {
+            bulk_copy(b.ring + i * b.stage_bytes + NT * BYTES, x + (int64_t)s * x_bytes, x_bytes,
+                      b.full + i * 8);
             s = s + 1 == b.end ? b.first : s + 1;
         }
         waits = false;
     };
     for (int item = b.item; item < b.n_item; item += b.by) {
-        mr_tile t = mr_tile_of(a, item * NT + (lane < NT ? lane : 0));
+        mr_tile t = mr_tile_of(a, item * NT + (own < NT ? own : 0));
         t = t.m != NULL ? t : mr_tile{&a.matrix[0], 0};
         const char *w = (const char *)t.m->data + t.tile * Form::tile_bytes(a.k);
         for (int s = b.first; s < b.end; s++, b.next()) {
@@ -213,15 +214,15 @@ template <class Form> static void mr_bring(mr_block<Form> b)
                 rows(ahead);
             }
             bulk_wait(b.empty + b.at * 8, b.parity ^ 1);
-            if (lane == 0) {
+            if (warp == 0 && lane == 0) {
                 bulk_expect(full, b.stage_bytes);
             }
             __syncwarp();
-            if (lane < NT) {
-                mr_copy_once(stage + lane * BYTES, w + (int64_t)s * BYTES, BYTES, full, policy);
+            if (own < NT) {
+                mr_copy_once(stage + own * BYTES, w + (int64_t)s * BYTES, BYTES, full, policy);
             }
             __syncwarp(); /* see bulk_bring */
-            if (lane == NT && !waits) {
+            if (lane == ROWS && brings_rows && !waits) {
                 bulk_copy(stage + NT * BYTES, x + (int64_t)s * x_bytes, x_bytes, full);
             }
             __syncwarp();
