@@ -91,6 +91,12 @@ typedef struct gmatcher {
 } gmatcher;
 void whim_matchers_deinit(struct whim_grammar_builder *b);
 
+/* The rule for strings of some lengths. */
+typedef struct glength {
+    int64_t lo, hi;
+    int32_t rule;
+} glength;
+
 struct whim_grammar_builder {
     whim_grammar_limits limits;
     int64_t deadline;
@@ -114,6 +120,8 @@ struct whim_grammar_builder {
     char **marks; /* literal texts and marks of the caller: special tokens inside are legal */
     int64_t n_mark, cap_mark;
     int32_t string_rule, value_rule, number_rule; /* -1: not made yet */
+    glength *length_rules;
+    int64_t n_length_rule, cap_length_rule;
     gmatcher *matchers;
     int64_t n_matcher, cap_matcher;
     int64_t n_choice;     /* choices of schemas merged so far */

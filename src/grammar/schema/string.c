@@ -21,9 +21,29 @@
 #define BYTE "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 #define IPV4 BYTE "(\\." BYTE "){3}"
 #define H16 "[0-9a-fA-F]{1,4}"
+#define EMAIL "[A-Za-z0-9_+-]{1,32}(\\.[A-Za-z0-9_+-]{1,16}){0,1}@(" LABEL "\\.){1,2}[A-Za-z]{2,16}"
+#define AFTER_HOST                                         \
+    "(/([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})*)*"     \
+    "(\\?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-F]{2})*)?" \
+    "(#([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-F]{2})*)?"
+/* With a host, or the path of a file. */
+#define URI                                                                                      \
+    "([A-Za-z][A-Za-z0-9+.-]{1,15}://[A-Za-z0-9._~-]{1,253}(:[0-9]{1,4})?" AFTER_HOST "|file://" \
+    "(/([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})*)+|(urn|mailto|data|tel):"                    \
+    "[A-Za-z0-9._~!$&'()*+,;=:@/-]+)"
+/* Without a colon, which would begin a scheme or a port. */
+#define RELATIVE                                                                               \
+    "[A-Za-z0-9._~-]*(/[A-Za-z0-9._~!$&'()*+,;=-]*)*(\\?[A-Za-z0-9._~=&/-]*)?(#[A-Za-z0-9._~/" \
+    "-]*)?"
+#define POINTER "(/([^/~]|~[01])*)*"
+
+/* From so many characters on texts of the same lengths share a rule; and texts with a pattern or
+ * format, too, are at most so long. */
+enum { SHARED_LENGTH = 16, MAX_OF_PATTERN = 1024 };
 
 static const struct {
-    const char *name, *pattern; /* NULL: JSON Schema has it, and no pattern of ours holds to it */
+    const char *name,
+        *pattern; /* all that it takes is of the format, and most of what people write */
 } formats[] = {
     {"date", DATE},
     {"time", TIME},
@@ -34,30 +54,25 @@ static const struct {
                  "[0-9]{1,4}S)|[0-9]{1,4}W)"},
     {"uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"},
     {"uuid4", "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"},
-    {"email",
-     "[A-Za-z0-9_+-]{1,32}(\\.[A-Za-z0-9_+-]{1,16}){0,1}@(" LABEL "\\.){1,2}[A-Za-z]{2,16}"},
+    {"email", EMAIL},
     {"hostname", HOST},
     {"ipv4", IPV4},
     {"ipv6", "((" H16 ":){7}" H16 "|::(" H16 "(:" H16 "){0,5})?|" H16 "::(" H16 "(:" H16 "){0,4})?|"
              "(" H16 ":){1}" H16 "::(" H16 "(:" H16 "){0,3})?|(" H16 ":){2}" H16 "::(" H16 "(:" H16
              "){0,2})?|(" H16 ":){3}" H16 "::(" H16 "(:" H16 "){0,1})?)"},
-    {"uri", "[A-Za-z][A-Za-z0-9+.-]{1,15}://[A-Za-z0-9._~-]{1,253}(:[0-9]{1,4})?"
-            "(/([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})*)*"
-            "(\\?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-F]{2})*)?"
-            "(#([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-F]{2})*)?"},
-    {"idn-email", NULL},
-    {"idn-hostname", NULL},
-    {"uri-reference", NULL},
-    {"uri-template", NULL},
-    {"iri", NULL},
-    {"iri-reference", NULL},
-    {"json-pointer", NULL},
-    {"relative-json-pointer", NULL},
-    {"regex", NULL},
+    {"uri", URI},
+    {"uri-reference", URI "|" RELATIVE},
+    {"iri", URI},
+    {"iri-reference", URI "|" RELATIVE},
+    {"uri-template", "(" URI "|/)(\\{[A-Za-z0-9_]{1,32}\\}(/[A-Za-z0-9._~-]*)*)*"},
+    {"idn-email", EMAIL},
+    {"idn-hostname", HOST},
+    {"json-pointer", POINTER},
+    {"relative-json-pointer", "(0|[1-9][0-9]{0,8})(#|" POINTER ")"},
 };
 
-/* Where the name stands in the table; -1: it says nothing, as JSON Schema has it of names that are
- * not its own. */
+/* Where the name stands in the table; -1: it says nothing, as JSON Schema allows: names that are
+ * not its own, and regex, which no automaton tells from other texts. */
 static int32_t find_format(const char *name)
 {
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
@@ -81,16 +96,7 @@ bool whim_schema_holds_text(const json_t *s)
 static int32_t format_node(whim_grammar_builder *b, const char *name, bool plain, const char *path)
 {
     int32_t i = find_format(name);
-    if (i < 0) {
-        return -1;
-    }
-    if (formats[i].pattern == NULL) {
-        return whim_gb_fail(b, WHIM_ERR_INVALID,
-                            "%s.format \"%s\" is not supported; held are date, time, date-time, "
-                            "duration, uuid, email, hostname, ipv4, ipv6 and uri",
-                            path, name);
-    }
-    return whim_gb_regex(b, formats[i].pattern, (gregex_mode){.json = !plain}, path);
+    return i < 0 ? -1 : whim_gb_regex(b, formats[i].pattern, (gregex_mode){.json = !plain}, path);
 }
 
 /* Both parts, where -1 is no part. */
@@ -180,9 +186,31 @@ static int32_t string_body(whim_grammar_builder *b, const json_t *s, bool plain,
         body = but_not(b, s, plain, body, place);
     }
     if (lo > 0 || hi >= 0 || plain) {
+        hi = body >= 0 && lo <= MAX_OF_PATTERN && hi > MAX_OF_PATTERN ? MAX_OF_PATTERN : hi;
         body = both(b, body, whim_grammar_repeat(b, one_char(b, plain, body >= 0), lo, hi));
     }
     return body;
+}
+
+/* A call of the rule for strings that are held to lengths alone, which all with the same lengths
+ * share: written out it has dozens of states for each character. */
+static int32_t string_of_length(whim_grammar_builder *b, int32_t body)
+{
+    gnode node = b->nodes[body];
+    for (int64_t i = 0; i < b->n_length_rule; i++) {
+        if (b->length_rules[i].lo == node.lo && b->length_rules[i].hi == node.hi) {
+            return whim_gb_call(b, b->length_rules[i].rule);
+        }
+    }
+    int32_t string = whim_gb_quoted(b, body), rule = whim_gb_rule(b, NULL, "a string");
+    glength made = {.lo = node.lo, .hi = node.hi, .rule = rule};
+    if (rule < 0 || string < 0 ||
+        whim_gb_append(b, &b->length_rules, &b->n_length_rule, &b->cap_length_rule, &made, 1,
+                       sizeof made) < 0) {
+        return -1;
+    }
+    b->rules[rule].node = string;
+    return whim_gb_call(b, rule);
 }
 
 int32_t whim_gb_schema_string(whim_grammar_builder *b, const json_t *s, const gplace *place)
@@ -191,7 +219,16 @@ int32_t whim_gb_schema_string(whim_grammar_builder *b, const json_t *s, const gp
     if (whim_gb_failed(b)) {
         return -1;
     }
-    return body < 0 ? whim_gb_json_string(b) : whim_gb_quoted(b, body);
+    if (body < 0) {
+        return whim_gb_json_string(b);
+    }
+    static const char *const others[] = {"pattern", "format", GK_PATTERNS, GK_NOT_PATTERNS,
+                                         GK_NOT_VALUES};
+    bool length_alone = b->nodes[body].kind == GN_REPEAT && b->nodes[body].hi >= SHARED_LENGTH;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        length_alone = length_alone && json_object_get(s, others[i]) == NULL;
+    }
+    return length_alone ? string_of_length(b, body) : whim_gb_quoted(b, body);
 }
 
 whim_grammar_node whim_grammar_schema_text(whim_grammar_builder *b, const json_t *schema,
