@@ -11,7 +11,8 @@ typedef struct merge {
     whim_grammar_builder *b;
     const gplace *place;
     json_t *out;
-    bool never; /* no value fits */
+    bool never;         /* no value fits */
+    bool listed_by_not; /* what `not` led to lists properties or items */
 } merge;
 
 static bool fail(merge *m, const char *key, const char *what)
@@ -373,11 +374,33 @@ static bool add_either(merge *m, json_t *one, json_t *two)
     return ok;
 }
 
+/* Whether a choice that `not` led to lists properties or items, as only the opposite of an opposite
+ * does: by the standard nothing is listed there. */
+static bool lists_something(const json_t *choice)
+{
+    static const char listing[] = "properties patternProperties additionalProperties items "
+                                  "prefixItems $ref anyOf oneOf if dependentSchemas dependencies";
+    const char *key;
+    json_t *value;
+    bool lists = false;
+    json_object_foreach((json_t *)choice, key, value)
+    {
+        lists = lists || whim_schema_has_word(listing, key);
+        for (size_t i = 0; i < json_array_size(value) && strcmp(key, "allOf") == 0; i++) {
+            lists = lists || lists_something(json_array_get(value, i));
+        }
+    }
+    return lists;
+}
+
 static bool merge_not(merge *m, const json_t *s, int32_t depth)
 {
     json_t *list = whim_gb_schema_negate(m->b, s, m->place, depth);
     size_t n = json_array_size(list);
     bool ok = list != NULL && json_array_append(m->b->made, list) == 0;
+    for (size_t i = 0; i < n; i++) {
+        m->listed_by_not = m->listed_by_not || lists_something(json_array_get(list, i));
+    }
     ok = ok && (n == 0   ? never(m, "not", "is a schema that every value fits")
                 : n == 1 ? merge_into(m, json_array_get(list, 0), false, depth + 1)
                          : add_choice(m, "anyOf", list));
@@ -557,6 +580,19 @@ static bool merge_into(merge *m, const json_t *s, bool own, int32_t depth)
     return ok;
 }
 
+/* What is unevaluated is not told where `not` lists something. */
+static bool check_listed(merge *m)
+{
+    static const char *const keys[] = {"unevaluatedProperties", "unevaluatedItems"};
+    for (int32_t i = 0; i < 2 && m->listed_by_not; i++) {
+        const json_t *value = json_object_get(m->out, keys[i]);
+        if (value != NULL && !json_is_true(value)) {
+            return fail(m, keys[i], "is not supported beside not of not");
+        }
+    }
+    return true;
+}
+
 static bool only_objects(const json_t *s)
 {
     const json_t *type = json_object_get(s, "type");
@@ -592,6 +628,6 @@ const json_t *whim_gb_schema_merge(whim_grammar_builder *b, const json_t *one, c
         return NULL;
     }
     ok = merge_into(&m, one, true, depth) && merge_into(&m, two, false, depth) &&
-         check_required(&m) && !whim_gb_failed(b);
+         check_required(&m) && check_listed(&m) && !whim_gb_failed(b);
     return !ok ? NULL : m.never ? json_false() : m.out;
 }

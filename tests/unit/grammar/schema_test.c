@@ -321,6 +321,8 @@ static void what_is_refused_has_its_place(void **state)
         {"{\"not\":{\"additionalProperties\":false}}",
          "schema.not: the opposite of additionalProperties"},
         {"{\"type\":\"array\",\"not\":{\"const\":[1]}}", "schema must not be an object or array"},
+        {"{\"not\":{\"not\":{\"properties\":{\"a\":{}}}},\"unevaluatedProperties\":false}",
+         "unevaluatedProperties of schemas that hold together is not supported beside not"},
         {"{\"dependencies\":3}", "schema.dependencies must be"},
         {"{\"not\":{}}", "schema has schemas that hold together, and not"},
         {"{\"strict\":true,\"$dynamicRef\":\"#a\"}", "schema.$dynamicRef"},
