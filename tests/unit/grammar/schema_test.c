@@ -261,7 +261,9 @@ static void schemas_take_their_texts(void **state)
         {"{\"type\":\"string\",\"format\":\"relative-json-pointer\"}",
          {"\"0#\"", "\"1/a\""},
          {"\"01\"", "\"/a\""}},
-        {"{\"type\":\"string\",\"format\":\"regex\"}", {"\"^a+$\""}, {"1"}},
+        {"{\"type\":\"string\",\"format\":\"regex\"}",
+         {"\"^[a-zA-Z0-9_]{3,16}$\"", "\"(a|b)+\\\\.c\"", "\"\\\\d{2}|^x?$\"", "\"\""},
+         {"1", "\"*\"", "\"\\\\\"", "\"(\"", "\"a{2,1}\"", "\"[z-a]\"", "\"a**\""}},
         {"{\"type\":\"array\",\"items\":[{\"type\":\"string\",\"maxLength\":20},{\"type\":"
          "\"string\",\"maxLength\":20},{\"type\":\"string\",\"minLength\":1,\"maxLength\":20}]}",
          {"[\"01234567890123456789\",\"\",\"a\"]"},
