@@ -32,19 +32,48 @@ json_t *whim_offer_name(const json_t *group, json_t *name)
                : json_pack("s++", json_string_value(group), joint, json_string_value(name));
 }
 
+static bool check_name(const whim_fields *f)
+{
+    const char *text = NULL;
+    if (!whim_field_string(f, "name", &text)) {
+        return false;
+    }
+    return (text != NULL && text[0] != '\0') ||
+           whim_field_refuse(f, "name", "must be a string that is not empty");
+}
+
+/* The schema of a single argument, "input", which says what form the text must have. */
+static json_t *text_schema(const whim_fields *f)
+{
+    const json_t *format = whim_field(f, "format");
+    const char *syntax = json_string_value(whim_peek(format, "syntax"));
+    const char *definition = json_string_value(whim_peek(format, "definition"));
+    json_t *about = definition == NULL
+                        ? json_string("The whole input, as plain text.")
+                        : json_sprintf("The whole input, as plain text in the form of this grammar "
+                                       "(%s):\n%s",
+                                       syntax == NULL ? "lark" : syntax, definition);
+    return json_pack("{s:s, s:{s:{s:s, s:o}}, s:[s]}", "type", "object", "properties", "input",
+                     "type", "string", "description", about, "required", "input");
+}
+
+static bool add_text_tool(const whim_fields *f, json_t *tools)
+{
+    if (!check_name(f) || !whim_task_check_tool(f)) {
+        return false;
+    }
+    json_t *tool = json_pack("{s:s, s:{s:O, s:O*, s:o}}", "type", "function", "function", "name",
+                             whim_field(f, "name"), "description", whim_field(f, "description"),
+                             "parameters", text_schema(f));
+    return json_array_append_new(tools, tool) == 0 || whim_fault_no_memory(f->fault);
+}
+
 static bool add_tool(const whim_fields *f, const char *schema_key, const json_t *group,
                      json_t *tools)
 {
     json_t *name = whim_field(f, "name"), *description = whim_field(f, "description");
     json_t *strict = whim_field(f, "strict"), *schema = NULL;
-    const char *text = NULL;
-    if (!whim_field_string(f, "name", &text)) {
-        return false;
-    }
-    if (text == NULL || text[0] == '\0') {
-        return whim_field_refuse(f, "name", "must be a string that is not empty");
-    }
-    if (!whim_task_check_tool(f) || !whim_field_object(f, schema_key, &schema)) {
+    if (!check_name(f) || !whim_task_check_tool(f) || !whim_field_object(f, schema_key, &schema)) {
         return false;
     }
     /* "O*" leaves a missing value out; the order of the keys is that of the prompt. */
@@ -83,7 +112,9 @@ static bool convert_one(const whim_fields *f, const json_t *group, int32_t at, o
     if (!json_is_string(type) && (type != NULL || !run->form->type_optional)) {
         return whim_field_refuse(f, "type", "must be a string");
     }
-    if (type != NULL && !whim_peek_is(type, run->form->type)) {
+    bool is_text =
+        group == NULL && run->form->text_type != NULL && whim_peek_is(type, run->form->text_type);
+    if (type != NULL && !is_text && !whim_peek_is(type, run->form->type)) {
         whim_str_printf(run->left_out, "%s%s", run->left_out->len > 0 ? "," : "",
                         type_for_log(json_string_value(type)));
         return true;
@@ -94,18 +125,15 @@ static bool convert_one(const whim_fields *f, const json_t *group, int32_t at, o
                               "\"tools\" must be a list of at most %d tools", WHIM_MAX_TOOLS);
     }
     run->tool_at[n] = at;
-    return add_tool(f, run->form->schema_key, group, run->tools);
+    return is_text ? add_text_tool(f, run->tools)
+                   : add_tool(f, run->form->schema_key, group, run->tools);
 }
 
 static bool convert_group(const whim_fields *f, int32_t at, offer_run *run)
 {
     json_t *inside = NULL;
-    const char *name = NULL;
-    if (!whim_field_string(f, "name", &name) || !read_list(f, &inside)) {
+    if (!check_name(f) || !read_list(f, &inside)) {
         return false;
-    }
-    if (name == NULL || name[0] == '\0') {
-        return whim_field_refuse(f, "name", "must be a string that is not empty");
     }
     bool ok = true;
     for (size_t i = 0; ok && i < json_array_size(inside); i++) {
@@ -155,6 +183,21 @@ static bool has_named(const json_t *list, const char *type, const char *name)
                 whim_peek_is(whim_peek(tool, "name"), name);
     }
     return found;
+}
+
+bool whim_offer_takes_text(const whim_offer_form *form, const json_t *list, const char *name)
+{
+    return form->text_type != NULL && has_named(list, form->text_type, name) &&
+           !has_named(list, form->type, name);
+}
+
+json_t *whim_offer_text(const char *arguments, int64_t n)
+{
+    json_t *object = json_loadb(arguments, (size_t)n, JSON_ALLOW_NUL, NULL);
+    json_t *input = whim_peek(object, "input");
+    json_t *text = json_is_string(input) ? json_incref(input) : NULL;
+    json_decref(object);
+    return text;
 }
 
 const char *whim_offer_group_of(const whim_offer_form *form, const json_t *list, const char *name)

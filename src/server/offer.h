@@ -15,6 +15,7 @@ typedef struct whim_offer_form {
         *type; /* of a tool that any model can call; others run on servers that are not here */
     bool type_optional;     /* absent: that type */
     const char *schema_key; /* the field with the schema of its input */
+    const char *text_type;  /* of a tool whose input is plain text; NULL: there are none */
     const char *group; /* the type of a tool that holds others in its "tools"; NULL: none does */
 } whim_offer_form;
 
@@ -31,6 +32,14 @@ json_t *whim_offer_name(const json_t *group, json_t *name);
  * stands in none. The tool's own name is then the end of `name`, after the group and two
  * characters. */
 const char *whim_offer_group_of(const whim_offer_form *form, const json_t *list, const char *name);
+
+/* Whether the tool of this name in `list` takes plain text. The model knows it as one with a single
+ * argument, "input". */
+bool whim_offer_takes_text(const whim_offer_form *form, const json_t *list, const char *name);
+
+/* The plain text in the arguments that the model wrote: a new string, or NULL where they are not
+ * whole. */
+json_t *whim_offer_text(const char *arguments, int64_t n);
 
 /* A call is asked for: there must be a tool, and for the second `name` must be one. `f` is of
  * "tool_choice." */

@@ -10,6 +10,7 @@ NEEDED = {"id", "object", "created_at", "status", "model", "error", "incomplete_
 ITEM_KEYS = {
     "message": {"id", "type", "status", "role", "content"},
     "function_call": {"id", "type", "status", "call_id", "name", "arguments"},
+    "custom_tool_call": {"id", "type", "status", "call_id", "name", "input"},
     "reasoning": {"id", "type", "status", "summary", "encrypted_content", "content"},
 }
 
@@ -23,6 +24,8 @@ EVENT_KEYS = {
     "reasoning_text.delta": TEXT | {"delta"}, "reasoning_text.done": TEXT | {"text"},
     "function_call_arguments.delta": {"item_id", "output_index", "delta"},
     "function_call_arguments.done": {"item_id", "output_index", "arguments"},
+    "custom_tool_call_input.delta": {"item_id", "output_index", "delta"},
+    "custom_tool_call_input.done": {"item_id", "output_index", "input"},
 }
 
 
@@ -42,6 +45,9 @@ def check_item(item):
         assert item["name"] and item.get("namespace") != "", item
         if item["status"] == "completed":
             assert isinstance(json.loads(item["arguments"]), dict), item
+    elif item["type"] == "custom_tool_call":
+        assert re.fullmatch(r"call_[A-Za-z0-9]{24}", item["call_id"]) and item["id"].startswith("ctc_"), item
+        assert item["name"] and isinstance(item["input"], str), item
     elif item["type"] == "message":
         assert item["role"] == "assistant" and item["id"].startswith("msg_"), item
     else:
@@ -107,6 +113,7 @@ class ResponseStream:
         check_item(event["item"])
         assert event["item"]["status"] == "in_progress", event
         assert event["item"].get("content", []) == [] and event["item"].get("arguments", "") == "", event
+        assert event["item"].get("input", "") == "", event
         self.open, self.text, self.json, self.part, self.done = event["item"], "", JsonPrefix(), None, set()
 
     def on_content_part_added(self, event):
@@ -144,12 +151,21 @@ class ResponseStream:
         assert event["arguments"] == self.text, (event, self.text)
         self.done |= {"text", "part"}
 
+    def on_custom_tool_call_input_delta(self, event):
+        assert self.open["type"] == "custom_tool_call" and not self.done, event
+        self.text += event["delta"]
+
+    def on_custom_tool_call_input_done(self, event):
+        assert event["input"] == self.text, (event, self.text)
+        self.done |= {"text", "part"}
+
     def on_output_item_done(self, event):
         item = event["item"]
         check_item(item)
         assert item["id"] == self.open["id"] and item["type"] == self.open["type"], event
         assert item["status"] != "in_progress" and self.done == {"text", "part"}, (event, self.done)
-        text = item["arguments"] if item["type"] == "function_call" else item["content"][0]["text"]
+        text = (item["arguments"] if item["type"] == "function_call" else item["input"]
+                if item["type"] == "custom_tool_call" else item["content"][0]["text"])
         assert text == self.text, (text, self.text)
         assert item["type"] != "function_call" or self.json.complete or item["status"] == "incomplete", item
         self.items.append(item)

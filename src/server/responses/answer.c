@@ -84,7 +84,8 @@ static void begin_item_event(whim_answer *a, const whim_answer_choice *c, const 
     bool is_call = kind_of(a, c) == WHIM_CHAT_CALL_BEGIN;
     begin_event(&a->out, name, s->n_event++);
     whim_str_append(&a->out, ",\"item_id\":");
-    whim_response_put_item_id(a->id, c, a->n_item - 1, &a->out);
+    whim_response r = {.task = a->task, .id = a->id, .c = c};
+    whim_response_put_item_id(&r, a->n_item - 1, &a->out);
     whim_put_form(&a->out, is_call ? ",'output_index':%d" : ",'output_index':%d,'content_index':0",
                   a->n_item - 1);
 }
@@ -135,7 +136,23 @@ static void delta(whim_answer *a, const whim_answer_choice *c, whim_chat_event_k
         [WHIM_CHAT_CONTENT] = "response.output_text.delta",
         [WHIM_CHAT_CALL_ARGS] = "response.function_call_arguments.delta",
     };
-    send_text(a, c, names[kind], "delta", text, n);
+    /* A plain text is read out of its arguments when these are whole. */
+    if (!whim_response_is_text_call(a->task, whim_answer_item_part(a, c))) {
+        send_text(a, c, names[kind], "delta", text, n);
+    }
+}
+
+/* The whole input at once, as a piece and as the end. */
+static void send_input(whim_answer *a, const whim_answer_choice *c)
+{
+    static const char *const names[][2] = {{"response.custom_tool_call_input.delta", "delta"},
+                                           {"response.custom_tool_call_input.done", "input"}};
+    for (int i = 0; i < 2; i++) {
+        begin_item_event(a, c, names[i][0]);
+        whim_put_form(&a->out, ",%q:", names[i][1]);
+        whim_response_put_input(whim_answer_item_part(a, c), &a->out);
+        send_event(a);
+    }
 }
 
 static void end_item(whim_answer *a, const whim_answer_choice *c)
@@ -152,6 +169,10 @@ static void end_item(whim_answer *a, const whim_answer_choice *c)
         send_part(a, c, "response.content_part.done", text, n);
         break;
     default:
+        if (whim_response_is_text_call(a->task, part)) {
+            send_input(a, c);
+            break;
+        }
         if (part->complete && n == 0) {
             text = "{}";
             n = 2;

@@ -15,15 +15,33 @@ static whim_chat_event_kind kind_of(const whim_answer_part *part)
     return part == NULL ? WHIM_CHAT_CONTENT : part->kind;
 }
 
-void whim_response_put_item_id(const char *response_id, const whim_answer_choice *c, int32_t index,
-                               whim_str *out)
+bool whim_response_is_text_call(const whim_task *task, const whim_answer_part *part)
 {
-    const whim_answer_part *part = part_at(c, index);
+    return kind_of(part) == WHIM_CHAT_CALL_BEGIN &&
+           whim_offer_takes_text(&whim_responses_tools, whim_peek(task->body, "tools"),
+                                 whim_str_text(&part->name));
+}
+
+void whim_response_put_input(const whim_answer_part *part, whim_str *out)
+{
+    json_t *text = whim_offer_text(whim_str_text(&part->text), part->text.len);
+    if (text != NULL) {
+        whim_put_text(out, json_string_value(text), (int64_t)json_string_length(text));
+    } else {
+        whim_put_form(out, "%t", &part->text);
+    }
+    json_decref(text);
+}
+
+void whim_response_put_item_id(const whim_response *r, int32_t index, whim_str *out)
+{
+    const whim_answer_part *part = part_at(r->c, index);
     if (kind_of(part) == WHIM_CHAT_CALL_BEGIN) {
-        whim_put_form(out, "'fc_%s'", part->id);
+        whim_put_form(out, "'%s_%s'", whim_response_is_text_call(r->task, part) ? "ctc" : "fc",
+                      part->id);
     } else {
         whim_put_form(out, "'%s_%s_%d'", kind_of(part) == WHIM_CHAT_REASONING ? "rs" : "msg",
-                      response_id + strlen("resp_"), index);
+                      r->id + strlen("resp_"), index);
     }
 }
 
@@ -61,20 +79,36 @@ static void put_call(const json_t *tools, const whim_answer_part *part, bool who
                   whole ? part->text.len : INT64_C(0));
 }
 
+static void put_text_call(const whim_answer_part *part, bool whole, whim_str *out)
+{
+    whim_put_form(out, ",'call_id':'call_%s','name':%t,'input':", part->id, &part->name);
+    if (whole) {
+        whim_response_put_input(part, out);
+    } else {
+        whim_str_append(out, "\"\"");
+    }
+}
+
 void whim_response_put_item(const whim_response *r, int32_t index, bool whole, whim_str *out)
 {
     const whim_answer_part *part = part_at(r->c, index);
     whim_chat_event_kind kind = kind_of(part);
     bool is_call = kind == WHIM_CHAT_CALL_BEGIN, thought = kind == WHIM_CHAT_REASONING;
+    bool is_text = whim_response_is_text_call(r->task, part);
     whim_str_append(out, "{\"id\":");
-    whim_response_put_item_id(r->id, r->c, index, out);
+    whim_response_put_item_id(r, index, out);
     whim_put_form(out, ",'type':%q,'status':%q",
-                  is_call   ? "function_call"
+                  is_text   ? "custom_tool_call"
+                  : is_call ? "function_call"
                   : thought ? "reasoning"
                             : "message",
                   whim_response_status_name(item_status(r->c, index, whole)));
     if (is_call) {
-        put_call(whim_peek(r->task->body, "tools"), part, whole, out);
+        if (is_text) {
+            put_text_call(part, whole, out);
+        } else {
+            put_call(whim_peek(r->task->body, "tools"), part, whole, out);
+        }
         whim_str_append_char(out, '}');
         return;
     }
@@ -137,6 +171,7 @@ static void put_tools(const json_t *tools, whim_str *out)
     for (size_t i = 0; i < json_array_size(tools); i++) {
         const json_t *tool = json_array_get(tools, i), *type = whim_peek(tool, "type");
         if (whim_peek_is(type, whim_responses_tools.type) ||
+            whim_peek_is(type, whim_responses_tools.text_type) ||
             whim_peek_is(type, whim_responses_tools.group)) {
             whim_str_append(out, any ? "," : "");
             whim_put_json(out, tool);

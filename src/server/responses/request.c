@@ -9,10 +9,10 @@ static bool read_choice_object(const whim_fields *f, whim_task *task)
     if (whim_peek_is(type, "allowed_tools")) {
         return whim_offer_read_allowed(f, task);
     }
-    if (whim_peek_is(type, "function")) {
+    if (whim_peek_is(type, "function") || whim_peek_is(type, "custom")) {
         return whim_offer_need_named_call(f, task);
     }
-    return whim_field_refuse(f, "type", "must be \"function\" or \"allowed_tools\"");
+    return whim_field_refuse(f, "type", "must be \"function\", \"custom\" or \"allowed_tools\"");
 }
 
 static bool read_choice(const whim_fields *f, whim_task *task)
@@ -37,7 +37,7 @@ static bool read_choice(const whim_fields *f, whim_task *task)
 }
 
 const whim_offer_form whim_responses_tools = {
-    .type = "function", .schema_key = "parameters", .group = "namespace"};
+    .type = "function", .schema_key = "parameters", .text_type = "custom", .group = "namespace"};
 
 static bool read_tools(const whim_fields *f, whim_task *task)
 {

@@ -46,7 +46,11 @@ void whim_response_put(const whim_response *r, whim_str *out);
 /* One item of the output, which is part `index` of r->c (or an empty message, if there is no such
  * part). `whole`: with its text, else as it begins. */
 void whim_response_put_item(const whim_response *r, int32_t index, bool whole, whim_str *out);
-void whim_response_put_item_id(const char *response_id, const whim_answer_choice *c, int32_t index,
-                               whim_str *out);
+void whim_response_put_item_id(const whim_response *r, int32_t index, whim_str *out);
+
+/* Whether a part is a call of a tool that takes plain text; that text, or what there is of the
+ * arguments where they are not whole, quoted. */
+bool whim_response_is_text_call(const whim_task *task, const whim_answer_part *part);
+void whim_response_put_input(const whim_answer_part *part, whim_str *out);
 
 #endif

@@ -239,17 +239,9 @@ static inline int api_teardown(void **state)
 static inline const char *masked(void)
 {
     static char out[1 << 20];
-    static const char *const marks[] = {"\"created\":",
-                                        "\"created_at\":",
-                                        "chatcmpl-",
-                                        "cmpl-",
-                                        "call_",
-                                        "toolu_",
-                                        "msg_",
-                                        "resp_",
-                                        "rs_",
-                                        "fc_",
-                                        "\"signature\":\"whim"};
+    static const char *const marks[] = {
+        "\"created\":", "\"created_at\":", "chatcmpl-", "cmpl-", "call_", "toolu_",
+        "msg_",         "resp_",           "rs_",       "ctc_",  "fc_",   "\"signature\":\"whim"};
     size_t n = 0;
     for (const char *at = whim_str_text(&exchange.body); *at != '\0';) {
         bool hit = false;

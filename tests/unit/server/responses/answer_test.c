@@ -114,6 +114,41 @@ static void tells_all_kinds_of_items(void **state)
                         RESPONSE("completed", "null", "null", ALL_ITEMS, USAGE("7", "1", "12")));
 }
 
+#define TEXT_CALL(status, input)                                            \
+    "{\"id\":\"ctc_ID\",\"type\":\"custom_tool_call\",\"status\":\"" status \
+    "\",\"call_id\":\"call_ID\",\"name\":\"p\",\"input\":\"" input "\"}"
+
+/* A call of a tool that takes plain text: the text is told, not the argument that holds it. */
+static void tells_plain_texts(void **state)
+{
+    (void)state;
+    static const whim_job_event calls[] = {
+        ADMITTED, TOKEN(0, 1, "<tool_call>{\"name\":\"p\",\"arguments\":{\"input\": \"a"),
+        TOKEN(0, 1, "\\n\\\"b\\\"\"}}</tool_call>"), CHOICE_END(0, WHIM_END_EOS)};
+    static const whim_job_event cut[] = {
+        ADMITTED, TOKEN(0, 1, "<tool_call>{\"name\":\"p\",\"arguments\":{\"input\": \"a"),
+        CHOICE_END(0, WHIM_END_LENGTH)};
+#define TEXT_TOOLS "{\"input\":\"hi\",\"tools\":[{\"type\":\"custom\",\"name\":\"p\"}]"
+    const char *told = ANSWER(TEXT_TOOLS ",\"stream\":true}", calls);
+    static const char *const order[] = {
+        ITEM("added", "2", "0", TEXT_CALL("in_progress", "")),
+        EVENT("custom_tool_call_input.delta", "3",
+              IN("ctc_ID", "0") ",\"delta\":\"a\\n\\\"b\\\"\""),
+        EVENT("custom_tool_call_input.done", "4", IN("ctc_ID", "0") ",\"input\":\"a\\n\\\"b\\\"\""),
+        ITEM("done", "5", "0", TEXT_CALL("completed", "a\\n\\\"b\\\"")),
+    };
+    for (size_t i = 0; i < N_OF(order); i++) {
+        told = strstr(told, order[i]);
+        assert_non_null(told);
+        told += strlen(order[i]);
+    }
+    assert_non_null(strstr(ANSWER(TEXT_TOOLS "}", calls), TEXT_CALL("completed", "a\\n\\\"b\\\"")));
+    assert_non_null(
+        strstr(ANSWER(TEXT_TOOLS "}", calls), "\"tools\":[{\"type\":\"custom\",\"name\":\"p\"}]"));
+    assert_non_null(strstr(ANSWER(TEXT_TOOLS "}", cut), "\"type\":\"custom_tool_call\",\"status\":"
+                                                        "\"incomplete\""));
+}
+
 /* The model knows a tool of a namespace by one name, the client by two. */
 static void tells_a_calls_namespace(void **state)
 {
@@ -258,6 +293,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(streams_all_kinds_of_items),
         cmocka_unit_test(tells_all_kinds_of_items),
         cmocka_unit_test(tells_a_calls_namespace),
+        cmocka_unit_test(tells_plain_texts),
         cmocka_unit_test(says_that_it_was_cut),
         cmocka_unit_test(is_never_empty),
         cmocka_unit_test(fails_in_the_stream),

@@ -97,11 +97,29 @@ static void takes_tools(void **state)
                 "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":"
                 "\"object\"},\"strict\":false}},"
                 "{\"type\":\"function\",\"function\":{\"name\":\"g\",\"description\":\"G\","
-                "\"parameters\":{\"type\":\"object\",\"properties\":{}}}}]");
+                "\"parameters\":{\"type\":\"object\",\"properties\":{}}}},"
+                "{\"type\":\"function\",\"function\":{\"name\":\"p\",\"parameters\":{"
+                "\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\","
+                "\"description\":\"The whole input, as plain text.\"}},"
+                "\"required\":[\"input\"]}}}]");
     assert_string_equal(whim_str_text(&task->left_out),
-                        "web_search,custom,?"); /* what is no plain word is not logged */
+                        "web_search,?"); /* what is no plain word is not logged */
     assert_int_equal(task->choice, WHIM_CHOICE_AUTO);
     whim_task_destroy(task);
+    /* A grammar of its input is told to the model; it may be asked for by its name. */
+    task = read_good(whim_responses_read,
+                     "{" HI ",\"tools\":[{\"type\":\"custom\",\"name\":\"p\",\"description\":"
+                     "\"Edits.\",\"format\":{\"type\":\"grammar\",\"syntax\":\"lark\","
+                     "\"definition\":\"start: A\"}}],\"tool_choice\":{\"type\":\"custom\","
+                     "\"name\":\"p\"}}");
+    const json_t *function = json_object_get(json_array_get(task->tools, 0), "function");
+    const json_t *input = json_object_get(
+        json_object_get(json_object_get(function, "parameters"), "properties"), "input");
+    assert_non_null(
+        strstr(json_string_value(json_object_get(input, "description")), "(lark):\nstart: A"));
+    assert_string_equal(task->ask.tool_name, "p");
+    whim_task_destroy(task);
+    refused("{" HI ",\"tools\":[{\"type\":\"custom\"}]}", "tools[0].name", "not empty");
     refused("{" HI ",\"tools\":[{\"name\":\"f\"}]}", "tools[0].type", "string");
     refused("{" HI ",\"tools\":[{\"type\":\"function\"}]}", "tools[0].name", "not empty");
 }
@@ -180,10 +198,10 @@ static void choice(const char *field, whim_tool_choice want, const char *name, s
 static void takes_a_choice(void **state)
 {
     (void)state;
-    choice("\"auto\"", WHIM_CHOICE_AUTO, "", 2);
-    choice("\"none\"", WHIM_CHOICE_NONE, "", 2);
-    choice("\"required\"", WHIM_CHOICE_REQUIRED, "", 2);
-    choice("{\"type\":\"function\",\"name\":\"g\"}", WHIM_CHOICE_REQUIRED, "g", 2);
+    choice("\"auto\"", WHIM_CHOICE_AUTO, "", 3);
+    choice("\"none\"", WHIM_CHOICE_NONE, "", 3);
+    choice("\"required\"", WHIM_CHOICE_REQUIRED, "", 3);
+    choice("{\"type\":\"function\",\"name\":\"g\"}", WHIM_CHOICE_REQUIRED, "g", 3);
 #define ALLOWED(mode, name) \
     "{\"type\":\"allowed_tools\",\"mode\":\"" mode "\",\"tools\":[{\"name\":\"" name "\"}]}"
     choice(ALLOWED("auto", "g"), WHIM_CHOICE_AUTO, "", 1);
@@ -201,7 +219,7 @@ static void takes_a_choice(void **state)
     refused("{" HI "," TOOLS ",\"tool_choice\":\"any\"}", "tool_choice", "must be");
     refused("{" HI "," TOOLS ",\"tool_choice\":{\"type\":\"web_search\"}}", "tool_choice.type",
             "must be");
-    refused("{" HI "," TOOLS ",\"tool_choice\":{\"type\":\"function\",\"name\":\"p\"}}",
+    refused("{" HI "," TOOLS ",\"tool_choice\":{\"type\":\"function\",\"name\":\"x\"}}",
             "tool_choice.name", "one of");
 }
 
