@@ -402,6 +402,7 @@ static bool ranks_plan(summary *s, whim_engine_cfg cfg)
     shape_is_dummy(&cfg);
     cfg.n_share = (int32_t)s->options->cp;
     cfg.n_deal = (int32_t)s->options->ep;
+    cfg.deal_rows = s->options->ep_dispatch;
     cfg.n_group = (int32_t)s->options->dp;
     bool alone = n_rank <= 1 && cfg.n_share <= 1 && cfg.n_deal <= 1 && cfg.n_group <= 1;
     return alone || append_ranks(&s->ranks, cfg, n_rank, s->options->json);

@@ -52,6 +52,7 @@ whim_library_extra model_extra(const whim_options *o)
                                 .n_rank = ranks_asked(o),
                                 .n_share = (int32_t)o->cp,
                                 .n_deal = (int32_t)o->ep,
+                                .deal_rows = o->ep_dispatch,
                                 .n_group = (int32_t)o->dp,
                                 .may_crowd = o->oversubscribe};
 }
@@ -111,6 +112,7 @@ static const char *option_of(const char *field)
         {"kv_mem", "--kv-mem"}, /* as the engine calls it */
         {"n_share", "--cp"},
         {"n_deal", "--ep"},
+        {"deal_rows", "--ep-dispatch"},
         {"n_group", "--dp"},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -220,6 +222,15 @@ static void warn_passed(const whim_engine *engine)
     }
 }
 
+/* Nor a silent loss: once for all ranks. */
+static void warn_rounds(const whim_engine *engine, int32_t rank)
+{
+    char how[160];
+    if (rank == 0 && whim_engine_dispatch_rounds(engine, how, sizeof how)) {
+        warn_of("dispatch", "%s", how);
+    }
+}
+
 static void print_prepared(const whim_engine *engine)
 {
     fprintf(stderr, "device: %s: %s\n", whim_engine_backend(engine),
@@ -250,6 +261,7 @@ whimbrel_model *open_model(const whimbrel_model_options *options, const whim_lib
         return NULL;
     }
     warn_passed(whim_library_engine(model));
+    warn_rounds(whim_library_engine(model), 0);
     if (!quiet) {
         print_prepared(whim_library_engine(model));
     }
@@ -306,6 +318,7 @@ whim_engine *open_engine(const whim_engine_cfg *cfg, bool quiet, loader *load)
         return NULL;
     }
     warn_passed(engine);
+    warn_rounds(engine, cfg->rank);
     if (!quiet) {
         print_prepared(engine);
     }

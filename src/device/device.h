@@ -51,7 +51,7 @@ typedef struct whim_device_caps {
     int64_t workspace_bytes;  /* what the device and one stream take for themselves */
     bool graph_capture;       /* capture and replay pay off here */
     whim_act acts[WHIM_DTYPE_COUNT]; /* what products with weights of a type work on */
-    bool narrows; /* the device makes that from rows of F32 itself, and takes no others */
+    bool narrows; /* the device makes that from rows of F32 itself, and may take no others */
     whim_peak_macs *peak_macs; /* the arithmetic's ceiling, see engine/machine.h; NULL: not known */
 } whim_device_caps;
 

@@ -74,6 +74,8 @@ typedef struct whim_engine_cfg {
     /* So many of them have the model alike and requests of their own; 0 or 1: all have the same. */
     int32_t n_group;
     int32_t n_deal; /* so many of them have whole experts each, and the rest alike; 0 or 1: none */
+    const char *deal_rows; /* as which rows go to experts of other ranks: f32, bf16, int8, fp8; auto
+                              or NULL: as products take them */
     int32_t host_first, n_host; /* which of them share this host's CPUs and memory; n 0: all */
     struct whim_comm *comm;
     const struct whim_engine_sizes *sizes; /* what rank 0 has chosen; NULL: choose */
@@ -139,6 +141,9 @@ const char *whim_engine_backend(const whim_engine *engine);
 const char *whim_engine_passed(const whim_engine *engine);
 const whim_binder *whim_engine_binder(const whim_engine *engine);
 whim_kv_type whim_engine_kv_type(const whim_engine *engine);
+
+/* Whether cfg.deal_rows rounds rows that products would take as they are, and how, into out. */
+bool whim_engine_dispatch_rounds(const whim_engine *engine, char *out, size_t size);
 int64_t whim_engine_ctx(const whim_engine *engine);
 double whim_engine_ctx_share(const whim_engine *engine); /* see ctx_share of the cfg */
 

@@ -71,6 +71,7 @@ WHIM_MUST_CHECK whim_err whim_engine_find(whim_engine *e, whim_diag *diag);
 WHIM_MUST_CHECK whim_err whim_engine_choose_device(whim_engine *e, whim_diag *diag);
 WHIM_MUST_CHECK whim_err whim_engine_choose_limits(whim_engine *e, whim_diag *diag);
 WHIM_MUST_CHECK whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_engine_choose_dispatch(whim_engine *e, whim_diag *diag);
 
 /* From here on the model is one with its draft (draft.c). */
 WHIM_MUST_CHECK whim_err whim_engine_join_draft(whim_engine *e, whim_diag *diag);

@@ -3,6 +3,19 @@
 
 #include "ops/ops.h"
 
+/* Columns of F32 as which rows of each storage type are gathered. */
+static void stored_cols_make(whim_deal *deal, int64_t d_model, int64_t *cols)
+{
+    for (int32_t act = 0; act < WHIM_ACT_COUNT; act++, cols += deal->n_rank) {
+        int64_t bytes = whim_act_bytes((whim_act)act, d_model);
+        bool whole = d_model % whim_act_block((whim_act)act) == 0 && bytes % 4 == 0;
+        deal->stored_cols[act] = whole ? cols : NULL;
+        for (int32_t r = 0; r < deal->n_rank; r++) {
+            cols[r] = bytes / 4;
+        }
+    }
+}
+
 const whim_deal *whim_deal_make(const whim_config *c, whim_binder *binder)
 {
     int32_t n = binder->n_deal;
@@ -12,7 +25,9 @@ const whim_deal *whim_deal_make(const whim_config *c, whim_binder *binder)
     whim_deal *deal = whim_arena_alloc(&binder->arena, sizeof *deal);
     int32_t *firsts = whim_arena_alloc_array(&binder->arena, n + 1, sizeof *firsts);
     int64_t *cols = whim_arena_alloc_array(&binder->arena, 2 * (int64_t)n, sizeof *cols);
-    if (deal == NULL || firsts == NULL || cols == NULL) {
+    int64_t *stored =
+        whim_arena_alloc_array(&binder->arena, WHIM_ACT_COUNT * (int64_t)n, sizeof *stored);
+    if (deal == NULL || firsts == NULL || cols == NULL || stored == NULL) {
         binder->failed = true;
         return NULL;
     }
@@ -22,8 +37,37 @@ const whim_deal *whim_deal_make(const whim_config *c, whim_binder *binder)
         cols[n + r] = c->moe.top_k;
     }
     firsts[n] = c->moe.n_expert;
-    *deal = (whim_deal){n, binder->deal_rank, firsts, cols, cols + n};
+    *deal = (whim_deal){.n_rank = n,
+                        .rank = binder->deal_rank,
+                        .firsts = firsts,
+                        .row_cols = cols,
+                        .id_cols = cols + n,
+                        .rows = binder->deal_rows,
+                        .rows_fixed = binder->deal_rows_fixed};
+    stored_cols_make(deal, c->d_model, stored);
     return deal;
+}
+
+/* Whether a device stores rows as `act`, and takes them so. */
+static bool takes_rows(whim_device *dev, const whim_moe_experts_args *experts, whim_act act)
+{
+    whim_moe_experts_args apart = *experts;
+    apart.weights = NULL;
+    apart.x_type = act;
+    const whim_narrow_args narrow = {.y_type = act, .n_col = experts->gate.k};
+    return dev->vt->op_accepts(dev, WHIM_OP_moe_experts, &apart) &&
+           dev->vt->op_accepts(dev, WHIM_OP_narrow, &narrow);
+}
+
+whim_act whim_deal_payload(const whim_deal *deal, whim_device *dev,
+                           const whim_moe_experts_args *experts)
+{
+    if (deal->rows_fixed || dev == NULL) {
+        return deal->rows_fixed ? deal->rows : WHIM_ACT_F32;
+    }
+    whim_act act = dev->caps.acts[experts->gate.dtype];
+    bool fits = act == dev->caps.acts[experts->up.dtype] && deal->stored_cols[act] != NULL;
+    return fits && takes_rows(dev, experts, act) ? act : WHIM_ACT_F32;
 }
 
 whim_part whim_deal_own(const whim_deal *deal)
@@ -129,24 +173,39 @@ static whim_err sums_make(const whim_moe_experts_args *chosen, whim_stream *s, c
                                                    .k_top = k});
 }
 
-/* Padding goes to no expert, and its place among the rows of all ranks is never read. */
-static whim_err rows_pad(whim_stream *s, const whim_moe_experts_args *own,
-                         const whim_deal_apart *apart, const whim_deal_space *space)
+/* This rank's rows as they travel. */
+static whim_err rows_store(whim_stream *s, const whim_moe_experts_args *own, whim_act act, void *y)
 {
     int64_t d = own->gate.k;
+    if (act != WHIM_ACT_F32) {
+        return whim_op_narrow(s, &(whim_narrow_args){.x = own->x,
+                                                     .x_stride = d,
+                                                     .y_type = act,
+                                                     .y = y,
+                                                     .y_stride = d,
+                                                     .n_row = own->n_row,
+                                                     .n_col = d});
+    }
+    return whim_op_gather_rows(s, &(whim_gather_rows_args){.x = own->x,
+                                                           .x_stride = d,
+                                                           .y = y,
+                                                           .y_stride = d,
+                                                           .n_src = own->n_row,
+                                                           .n_row = own->n_row,
+                                                           .n_col = d});
+}
+
+/* Padding goes to no expert, and its place among the rows of all ranks is never read. */
+static whim_err rows_pad(whim_stream *s, const whim_moe_experts_args *own,
+                         const whim_deal_apart *apart, whim_act act, const whim_deal_space *space)
+{
     WHIM_TRY(whim_op_mask_ids(s, &(whim_mask_ids_args){.x = own->ids,
                                                        .marks = apart->marks,
                                                        .y = space->chosen,
                                                        .n_src = own->n_row,
                                                        .n_row = apart->n_each,
                                                        .n_col = own->k_top}));
-    return whim_op_gather_rows(s, &(whim_gather_rows_args){.x = own->x,
-                                                           .x_stride = d,
-                                                           .y = space->padded,
-                                                           .y_stride = d,
-                                                           .n_src = own->n_row,
-                                                           .n_row = own->n_row,
-                                                           .n_col = d});
+    return rows_store(s, own, act, space->padded);
 }
 
 /* Ranks have rows of their own: number i * n_rank + r of all is row i of rank r. */
@@ -155,13 +214,16 @@ static whim_err experts_of_own_rows(const whim_deal *deal, whim_stream *s,
                                     const whim_deal_space *space)
 {
     int64_t n = apart->n_each;
+    whim_act act = whim_deal_payload(deal, s->device, own);
+    const int64_t *cols = deal->stored_cols[act];
     whim_moe_experts_args all = *own, chosen = *own;
     all.x = space->rows;
+    all.x_type = act;
     all.ids = space->all_chosen;
     all.n_row = n * deal->n_rank;
     chosen.ids = space->chosen;
-    WHIM_TRY(rows_pad(s, own, apart, space));
-    WHIM_TRY(gather(deal, s, space->padded, deal->row_cols, n, space->rows, "rows for experts"));
+    WHIM_TRY(rows_pad(s, own, apart, act, space));
+    WHIM_TRY(gather(deal, s, space->padded, cols, n, space->rows, "rows for experts"));
     WHIM_TRY(gather(deal, s, space->chosen, deal->id_cols, n, space->all_chosen, "choices"));
     WHIM_TRY(results_make(deal, s, &all, false, space));
     const sum_of of = {deal->rank, deal->n_rank, 0, 1, own->n_row};

@@ -5,7 +5,8 @@
  * Of a pass whose rows all ranks have (attention is everywhere), few rows are summed by every rank:
  * one message. More are dealt, row r to rank r % n_rank, and the sums gathered: two messages with
  * fewer bytes. Where ranks have rows of their own (a pass that is cut, or one of several groups,
- * layers/batch.h) all are gathered first, and each rank sums its own.
+ * layers/batch.h) all are gathered first, and each rank sums its own. They travel as what the
+ * products with the experts' weights would make of them anyway, so that nothing is rounded twice.
  * Threads: as the stream. */
 #ifndef WHIM_LAYERS_DEALT_EXPERTS_H
 #define WHIM_LAYERS_DEALT_EXPERTS_H
@@ -23,6 +24,11 @@ typedef struct whim_deal {
     int32_t n_rank, rank;
     const int32_t *firsts;             /* [n_rank + 1]: rank r has experts firsts[r] .. */
     const int64_t *row_cols, *id_cols; /* [n_rank]: for gathering rows, and their choices */
+    const int64_t
+        *stored_cols[WHIM_ACT_COUNT]; /* [n_rank]: for rows as they travel, in floats; NULL:
+                                                   a row is no whole number of them */
+    whim_act rows;                    /* as which they travel, if rows_fixed */
+    bool rows_fixed;
 } whim_deal;
 
 /* Ranks whose rows are others. */
@@ -37,9 +43,9 @@ typedef struct whim_deal_space {
     float *results;   /* [n_all, top_k, d_model] */
     float *sums;      /* [n_own, d_model] of the rows that are this rank's to sum */
     /* where ranks have rows of their own */
-    float *padded;       /* [n_each, d_model] of this rank */
+    void *padded;        /* [n_each, d_model] of this rank, as they travel */
     int32_t *chosen;     /* [n_each, top_k] of this rank */
-    float *rows;         /* [n_all, d_model] */
+    void *rows;          /* [n_all, d_model] of all, as they travel */
     int32_t *all_chosen; /* [n_all, top_k] */
 } whim_deal_space;
 
@@ -48,6 +54,11 @@ const whim_deal *whim_deal_make(const whim_config *config, whim_binder *binder);
 
 /* The experts that are this rank's. */
 whim_part whim_deal_own(const whim_deal *deal);
+
+/* As which rows travel to other ranks: as was told, or what `dev` makes of them for products with
+ * `experts`, where it takes rows so; F32 else. NULL: a device that makes nothing of them. */
+whim_act whim_deal_payload(const whim_deal *deal, whim_device *dev,
+                           const whim_moe_experts_args *experts);
 
 /* Rows that the result of n_row rows has room for: as many for each rank. */
 int64_t whim_deal_rows(const whim_deal *deal, int64_t n_row);

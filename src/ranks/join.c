@@ -48,6 +48,7 @@ whim_err whim_join_facts_of(const whim_engine *engine, const whim_engine_cfg *cf
     text_set(out->backend, whim_engine_backend(engine));
     text_set(out->isa, whim_engine_caps(engine)->isa);
     text_set(out->kv_type, cfg->kv_type);
+    text_set(out->deal_rows, cfg->deal_rows);
     text_set(out->draft_type, cfg->draft != NULL ? cfg->draft_type : NULL);
     return WHIM_ERR_OK;
 }

@@ -13,7 +13,7 @@ typedef struct field {
     const char **value; /* in the configuration */
 } field;
 
-enum { N_FIELD = 9 };
+enum { N_FIELD = 10 };
 
 #define FIELD(name)                                                                                \
     {                                                                                              \
@@ -24,7 +24,7 @@ static void fields_of(whim_engine_cfg *cfg, field *out)
 {
     const field list[N_FIELD] = {
         FIELD(model),   FIELD(draft), FIELD(draft_type), FIELD(load_format), FIELD(weight_type),
-        FIELD(backend), FIELD(isa),   FIELD(kv_type),    FIELD(kv_dir),
+        FIELD(backend), FIELD(isa),   FIELD(kv_type),    FIELD(kv_dir),      FIELD(deal_rows),
     };
     memcpy(out, list, sizeof list);
 }

@@ -29,6 +29,7 @@ typedef struct whim_follower_order {
     char model[WHIM_ORDER_PATH], draft[WHIM_ORDER_PATH], kv_dir[WHIM_ORDER_PATH];
     char draft_type[WHIM_ORDER_WORD], load_format[WHIM_ORDER_WORD], weight_type[WHIM_ORDER_WORD];
     char backend[WHIM_ORDER_WORD], isa[WHIM_ORDER_WORD], kv_type[WHIM_ORDER_WORD];
+    char deal_rows[WHIM_ORDER_WORD];
     whim_engine_sizes sizes;
     int64_t max_step_tokens, max_outs, max_kept;
     int32_t n_flight, graphs;

@@ -114,6 +114,8 @@ typedef struct whim_binder {
     int32_t n_rank, rank;
     int32_t n_share; /* ranks that have the model as this one has it, and share the rows of steps */
     int32_t n_deal, deal_rank; /* ranks that have whole experts each; 0 or 1: all are here */
+    whim_act deal_rows;        /* as which rows go to them, if deal_rows_fixed */
+    bool deal_rows_fixed;
     const whim_ckpt *ckpt;
     const struct whim_comm *comm; /* of ranks that load; where that ends, so does the load */
     int64_t bytes;                /* size of the weights buffer */

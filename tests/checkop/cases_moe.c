@@ -168,7 +168,8 @@ typedef struct experts_shape {
     whim_dtype gate, up, down;
     int64_t rows, experts, k, d, ff, pad, offset;
     routing routing;
-    bool apart; /* results are not summed */
+    bool apart;   /* results are not summed */
+    whim_act act; /* as which a first call stores the rows */
 } experts_shape;
 
 #define SAME(type) WHIM_DTYPE_##type, WHIM_DTYPE_##type, WHIM_DTYPE_##type
@@ -207,6 +208,20 @@ static const experts_shape experts_hostile[] = {
     {SAME(Q4_0), 19, 16, 8, 96, 32, 5, 3, BROKEN, true},
     {SAME(Q8_0), 70, 3, 1, 32, 32, 1, 0, ONE, true},
     {SAME(FP8), 6, 4, 2, 128, 128, 0, 0, NOWHERE, true},
+    {SAME(Q4_0), 1, 16, 8, 64, 96, 0, 0, SPREAD, true, WHIM_ACT_Q8},
+    {SAME(Q4_0), 19, 16, 8, 96, 32, 5, 3, BROKEN, true, WHIM_ACT_Q8},
+    {SAME(Q8_0), 70, 3, 1, 64, 32, 1, 0, ONE, false, WHIM_ACT_Q8},
+    {SAME(Q4_K), 4, 3, 2, 256, 256, 0, 0, SPREAD, false, WHIM_ACT_Q8},
+    {WHIM_DTYPE_Q4_0, WHIM_DTYPE_F32, WHIM_DTYPE_Q8_0, 5, 4, 2, 32, 32, 1, 0, SPREAD, true,
+     WHIM_ACT_Q8},
+    {SAME(BF16), 9, 6, 2, 40, 24, 0, 1, SPREAD, true, WHIM_ACT_BF16},
+    {SAME(BF16), 1, 6, 2, 70, 34, 3, 0, SPREAD, true, WHIM_ACT_BF16},
+    {SAME(F32), 7, 12, 3, 33, 17, 3, 1, SPREAD, false, WHIM_ACT_BF16},
+    {SAME(F32), 1, 12, 3, 33, 17, 0, 0, SPREAD, false, WHIM_ACT_BF16},
+    {SAME(F32), 1, 4, 2, 64, 8, 0, 0, BROKEN, true, WHIM_ACT_Q8},
+    {SAME(FP8), 3, 5, 2, 128, 128, 2, 1, SPREAD, true, WHIM_ACT_Q8},
+    {SAME(FP8), 3, 5, 2, 128, 128, 2, 1, SPREAD, true, WHIM_ACT_FP8},
+    {SAME(Q4_0), 3, 5, 2, 64, 96, 1, 1, SPREAD, true, WHIM_ACT_BF16},
 };
 enum { N_EXPERTS = sizeof experts_hostile / sizeof experts_hostile[0] };
 
@@ -241,8 +256,24 @@ static void experts_refill(checkop_case *c)
     }
 }
 
+/* Rows that a first call stores as the shape says; their buffer. */
+static int32_t experts_rows(checkop_case *c, const experts_shape *s)
+{
+    checkop_call *store = checkop_call_add(c, WHIM_OP_narrow);
+    whim_narrow_args *n = (void *)store->args.bytes;
+    *n = (whim_narrow_args){.x_stride = s->d + s->pad,
+                            .y_type = s->act,
+                            .y_stride = s->d + (s->pad > 0 ? whim_act_block(s->act) : 0),
+                            .n_row = s->rows,
+                            .n_col = s->d};
+    checkop_operands(c, store, CHECKOP_SANE, s->offset);
+    return checkop_bound(store, offsetof(whim_narrow_args, y));
+}
+
 static void experts_build(checkop_case *c, const experts_shape *s)
 {
+    bool stored = s->act != WHIM_ACT_F32;
+    int32_t rows = stored ? experts_rows(c, s) : 0;
     int64_t up_rows = s->experts * whim_moe_pitch(s->ff);
     int64_t down_rows = s->experts * whim_moe_pitch(s->d);
     c->dtype = s->gate == WHIM_DTYPE_BF16 ? s->gate : s->down;
@@ -251,7 +282,8 @@ static void experts_build(checkop_case *c, const experts_shape *s)
     a->gate = (whim_weight){.dtype = s->gate, .n = up_rows, .k = s->d};
     a->up = (whim_weight){.dtype = s->up, .n = up_rows, .k = s->d};
     a->down = (whim_weight){.dtype = s->down, .n = down_rows, .k = s->ff};
-    a->x_stride = s->d + s->pad;
+    a->x_stride = s->d + (!stored ? s->pad : s->pad > 0 ? whim_act_block(s->act) : 0);
+    a->x_type = s->act;
     a->y_stride = (s->apart ? s->k : 1) * s->d + (s->pad > 0 ? s->pad + 1 : 0);
     a->weights = s->apart ? NULL : checkop_somewhere;
     a->n_row = s->rows;
@@ -260,8 +292,14 @@ static void experts_build(checkop_case *c, const experts_shape *s)
     int32_t ids =
         checkop_bytes(c, "ids", CHECKOP_IN, CHECKOP_GIVEN, s->rows, 4 * s->k, 4 * s->k, 4);
     CHECKOP_BIND(c, call, moe_experts, ids, ids, 4 * s->k);
+    if (stored) {
+        CHECKOP_BIND(c, call, moe_experts, x, rows, c->buf[rows].stride_bytes);
+    }
     checkop_operands(c, call, CHECKOP_SANE, s->offset);
     CHECKOP_SUBJECT(c, call, moe_experts, s->rows);
+    if (stored) {
+        c->buf[rows].by_row = false; /* the first call writes all of them */
+    }
     c->param[PARAM_IDS] = ids;
     c->param[PARAM_EXPERTS] = s->experts;
     c->param[PARAM_K] = c->param[PARAM_STRIDE] = s->k;
@@ -300,11 +338,13 @@ static void experts_make(checkop_case *c, int32_t index)
         s.offset = checkop_range(rng, 0, 5);
         s.routing = (routing)checkop_pick(rng, SPREAD, SPREAD, ONE, BROKEN);
         s.apart = checkop_chance(rng, 4);
+        s.act = checkop_chance(rng, 4) ? WHIM_ACT_BF16 : WHIM_ACT_F32;
+        s.act = s.d % WHIM_GROUP == 0 && checkop_chance(rng, 3) ? WHIM_ACT_Q8 : s.act;
     }
     checkop_say(c,
-                "gate=%s up=%s down=%s rows=%lld experts=%lld k=%lld d=%lld ff=%lld pad=%lld "
+                "%s gate=%s up=%s down=%s rows=%lld experts=%lld k=%lld d=%lld ff=%lld pad=%lld "
                 "offset=%lld routing=%d%s",
-                whim_dtype_get(s.gate)->name, whim_dtype_get(s.up)->name,
+                whim_act_name(s.act), whim_dtype_get(s.gate)->name, whim_dtype_get(s.up)->name,
                 whim_dtype_get(s.down)->name, (long long)s.rows, (long long)s.experts,
                 (long long)s.k, (long long)s.d, (long long)s.ff, (long long)s.pad,
                 (long long)s.offset, (int)s.routing, s.apart ? " apart" : "");
@@ -366,6 +406,10 @@ static const char *experts_arguments(int32_t i, void *args)
         return a->up.k = 7, "up takes other rows";
     case 11:
         return a->weights = NULL, a->k_top = 2, "results apart in rows of one";
+    case 12:
+        return a->x_type = WHIM_ACT_Q8, "rows that are no whole blocks";
+    case 13:
+        return a->x_type = WHIM_ACT_COUNT, "no such storage type";
     default:
         return NULL;
     }

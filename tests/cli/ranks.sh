@@ -81,6 +81,10 @@ run_it run "$data/qwen35-moe" --ids "$ids" --threads 1 --oversubscribe --ep 100
 expect "--ep above the experts" 1 err "--ep: 100 ranks cannot have an expert each: the model has "
 run_it run "$data/qwen35-moe" --ids "$ids" --threads 1 --oversubscribe --ep 2 --tp 4
 expect "--ep and --tp" 1 err "--ep: experts were to be dealt to 2 of 4 ranks"
+run_it inspect shape:qwen3-30b-a3b --ep 2 --ep-dispatch bf16
+expect "--ep-dispatch where no row travels" 1 err "--ep-dispatch: no row travels to an expert"
+run_it inspect shape:qwen3-30b-a3b --ep 2 --cp 2 --ep-dispatch bf16 --weight-type q4_0
+expect "--ep-dispatch that rounds" 0 err "a value by up to 1/256 of itself" out "serve over 2 ranks"
 run_it inspect shape:qwen3-30b-a3b --ep 3
 expect "inspect --ep" 0 out "serve over 3 ranks" out "experts" out "for each token: "
 run_it inspect shape:qwen3-30b-a3b --tp 1 --ep 2

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that split no sum: those that share the rows of steps, that have sequences of their own, and
  * that have whole experts each. They have the bits of one rank. */
+#include "backends/cpu/cpu.h"
 #include "golden/ranks.h"
 #include "support/tally.h"
 
@@ -105,20 +106,33 @@ static void check_dealt(const char *model, const rank_member *one, rank_member l
     check_dealt_groups(model, one, like, of_kind);
 }
 
-/* Dealt experts on the level that this machine has, where rows may be rounded otherwise. */
-static void check_dealt_on_best(const char *model, rank_member like)
+/* Dealt experts on a level of this machine: rows travel as its products take them. */
+static void check_dealt_on(const char *model, const char *isa, bool also_alone, rank_member like)
 {
     rank_member one = {0};
-    like.isa = NULL;
+    like.isa = isa;
     if (ranks_run(&one, 1, &like)) {
         like.deals = true;
-        check_same(model, &one, like, 2);
+        if (also_alone) {
+            check_same(model, &one, like, 2);
+        }
         like.groups = true;
         check_same(model, &one, like, 2);
     } else {
         tally_check(false, model, "%s", like.diag.text);
     }
     ranks_free(&one, 1);
+}
+
+/* On the best level that this machine has, and with dummy weights, which are of all types, on those
+ * below it. */
+static void check_dealt_on_levels(const char *model, rank_member like)
+{
+    const char *levels[8];
+    int32_t n = whim_cpu_levels(levels, 8);
+    for (int32_t i = like.weight_type != NULL ? 0 : n - 1; i < n; i++) {
+        check_dealt_on(model, levels[i], i == n - 1, like);
+    }
 }
 
 void ranks_same_test(const char *model, const rank_member *one, rank_member like)
@@ -131,7 +145,7 @@ void ranks_same_test(const char *model, const rank_member *one, rank_member like
     for (size_t i = 0; i < sizeof with_experts / sizeof with_experts[0]; i++) {
         if (strstr(model, with_experts[i]) != NULL) {
             check_dealt(model, one, like);
-            check_dealt_on_best(model, like);
+            check_dealt_on_levels(model, like);
         }
     }
 }

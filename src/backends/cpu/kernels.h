@@ -115,8 +115,9 @@ typedef void whim_cpu_kernel(const void *args, const whim_cpu_worker *worker);
 
 /* Rows of x as int8 or BF16, before the products that take them so. */
 typedef struct whim_cpu_quantize_args {
-    const float *x; /* [n_row, k] */
+    const void *x; /* [n_row, k] of x_type: F32, BF16 or Q8 */
     int64_t x_stride;
+    whim_act x_type;
     void *act; /* whim_cpu_act_bytes, or whim_cpu_bf16_act_bytes */
     int64_t n_row, k;
     const int32_t *rows; /* [n_row]: which row of x is row r; NULL: row r */

@@ -43,6 +43,9 @@ static bool one_fits(const whim_moe_experts_args *a)
 whim_err whim_cpu_op_moe_experts(whim_stream *base, const whim_moe_experts_args *a)
 {
     whim_cpu_stream *s = (whim_cpu_stream *)base;
+    if (!whim_cpu_op_accepts(base->device, WHIM_OP_moe_experts, a)) {
+        return WHIM_ERR_UNSUPPORTED;
+    }
     if (a->n_row == 0) {
         return WHIM_ERR_OK;
     }

@@ -326,6 +326,12 @@ static bool product_accepts(const whim_cpu_device *dev, const whim_weight *w)
     return rows_that_fit(dev->kernels, w->dtype, w->k) > 0;
 }
 
+/* Types of rows that ops here store, and take as they were stored. */
+static bool rows_accepted(whim_act type)
+{
+    return type == WHIM_ACT_F32 || type == WHIM_ACT_BF16 || type == WHIM_ACT_Q8;
+}
+
 bool whim_cpu_op_accepts(whim_device *base, int32_t op, const void *args)
 {
     const whim_cpu_device *dev = (const whim_cpu_device *)base;
@@ -335,7 +341,10 @@ bool whim_cpu_op_accepts(whim_device *base, int32_t op, const void *args)
         return a->x_type == WHIM_ACT_F32 && product_accepts(dev, &a->w);
     }
     case WHIM_OP_narrow:
-        return ((const whim_narrow_args *)args)->y_type == WHIM_ACT_Q8;
+        return rows_accepted(((const whim_narrow_args *)args)->y_type) &&
+               ((const whim_narrow_args *)args)->y_type != WHIM_ACT_F32;
+    case WHIM_OP_moe_experts:
+        return rows_accepted(((const whim_moe_experts_args *)args)->x_type);
     case WHIM_OP_linear_swiglu: {
         const whim_linear_swiglu_args *a = args;
         return a->gate.dtype == a->up.dtype && product_accepts(dev, &a->gate);

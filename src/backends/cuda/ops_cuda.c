@@ -353,7 +353,8 @@ bool whim_cuda_op_accepts(whim_device *base, int32_t op, const void *args)
     case WHIM_OP_attn_paged:
         return ((const whim_attn_paged_args *)args)->kv.d_head <= WHIM_CUDA_MAX_HEAD;
     case WHIM_OP_moe_experts: /* results apart are for ranks, which are not here yet */
-        return ((const whim_moe_experts_args *)args)->weights != NULL;
+        return ((const whim_moe_experts_args *)args)->weights != NULL &&
+               ((const whim_moe_experts_args *)args)->x_type == WHIM_ACT_F32;
     default:
         return whim_ops_has(&dev->ops, (whim_op)op);
     }

@@ -52,8 +52,9 @@ static inline int64_t whim_moe_pitch(int64_t n)
 typedef struct whim_moe_experts_args {
     whim_weight gate, up; /* [n_expert * pitch(d_ff), d_model] */
     whim_weight down;     /* [n_expert * pitch(d_model), d_ff] */
-    const float *x;       /* [n_row, d_model] */
+    const void *x;        /* [n_row, d_model] of x_type; whole blocks, as is the stride */
     int64_t x_stride;
+    whim_act x_type;
     const int32_t *ids;   /* [n_row, k_top], dense */
     const float *weights; /* [n_row, k_top], dense; NULL: results stay apart */
     float *y;             /* [n_row, d_model], or [n_row, k_top, d_model]; must not overlap x */

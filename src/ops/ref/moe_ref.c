@@ -71,23 +71,28 @@ static whim_weight expert_of(const whim_weight *stack, int64_t e, int64_t n)
                                  row * whim_dtype_row_bytes(stack->dtype, stack->k)};
 }
 
+/* y = w x of one row. */
+static whim_err product_row(whim_stream *s, whim_weight w, const void *x, whim_act x_type, float *y)
+{
+    int64_t used = s->workspace.used; /* the next may have what this one takes */
+    whim_err err = whim_ref_linear(s, &(whim_linear_args){.w = w,
+                                                          .x = x,
+                                                          .x_stride = w.k,
+                                                          .x_type = x_type,
+                                                          .y = y,
+                                                          .y_stride = w.n,
+                                                          .n_row = 1});
+    s->workspace.used = used;
+    return err;
+}
+
 /* out = expert e of one row. */
-static whim_err expert_row(whim_stream *s, const whim_moe_experts_args *a, int64_t e,
-                           const float *x, float *act, float *up, float *out)
+static whim_err expert_row(whim_stream *s, const whim_moe_experts_args *a, int64_t e, const void *x,
+                           float *act, float *up, float *out)
 {
     int64_t d = a->gate.k, ff = a->down.k;
-    WHIM_TRY(whim_ref_linear(s, &(whim_linear_args){.w = expert_of(&a->gate, e, ff),
-                                                    .x = x,
-                                                    .x_stride = d,
-                                                    .y = act,
-                                                    .y_stride = ff,
-                                                    .n_row = 1}));
-    WHIM_TRY(whim_ref_linear(s, &(whim_linear_args){.w = expert_of(&a->up, e, ff),
-                                                    .x = x,
-                                                    .x_stride = d,
-                                                    .y = up,
-                                                    .y_stride = ff,
-                                                    .n_row = 1}));
+    WHIM_TRY(product_row(s, expert_of(&a->gate, e, ff), x, a->x_type, act));
+    WHIM_TRY(product_row(s, expert_of(&a->up, e, ff), x, a->x_type, up));
     WHIM_TRY(whim_ref_swiglu(s, &(whim_swiglu_args){.gate = act,
                                                     .gate_stride = ff,
                                                     .up = up,
@@ -96,12 +101,7 @@ static whim_err expert_row(whim_stream *s, const whim_moe_experts_args *a, int64
                                                     .y_stride = ff,
                                                     .n_row = 1,
                                                     .n_col = ff}));
-    return whim_ref_linear(s, &(whim_linear_args){.w = expert_of(&a->down, e, d),
-                                                  .x = act,
-                                                  .x_stride = ff,
-                                                  .y = out,
-                                                  .y_stride = d,
-                                                  .n_row = 1});
+    return product_row(s, expert_of(&a->down, e, d), act, WHIM_ACT_F32, out);
 }
 
 static void row_zero(float *x, int64_t n)
@@ -123,9 +123,10 @@ whim_err whim_ref_moe_experts(whim_stream *s, const whim_moe_experts_args *a)
 {
     int64_t d = a->gate.k, ff = a->down.k, n_apart = a->weights == NULL ? a->k_top : 1;
     void *space;
-    WHIM_TRY(whim_workspace_take(s, whim_law_workspace(WHIM_OP_moe_experts, a), &space));
+    WHIM_TRY(whim_workspace_take(s, (d + 2 * ff) * (int64_t)sizeof(float), &space));
     float *act = space, *up = act + ff, *out = up + ff;
     for (int64_t r = 0; r < a->n_row; r++) {
+        const char *x = (const char *)a->x + whim_act_bytes(a->x_type, r * a->x_stride);
         float *y = a->y + r * a->y_stride;
         row_zero(y, n_apart * d);
         for (int64_t j = 0; j < a->k_top; j++) {
@@ -134,7 +135,7 @@ whim_err whim_ref_moe_experts(whim_stream *s, const whim_moe_experts_args *a)
                 continue;
             }
             float *to = a->weights == NULL ? y + j * d : out;
-            WHIM_TRY(expert_row(s, a, e, a->x + r * a->x_stride, act, up, to));
+            WHIM_TRY(expert_row(s, a, e, x, act, up, to));
             if (a->weights != NULL) {
                 row_join(a->weights[r * a->k_top + j], out, y, d);
             }

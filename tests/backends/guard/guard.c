@@ -280,6 +280,10 @@ static whim_err guard_device_open(int32_t index, const whim_device_cfg *cfg, whi
         .graph_capture = true,
     };
     pthread_mutex_init(&dev->lock, NULL);
+    for (int32_t t = 0; t < WHIM_DTYPE_COUNT; t++) {
+        bool in_blocks = whim_dtype_get((whim_dtype)t)->kind == WHIM_DTYPE_KIND_QUANT;
+        dev->base.caps.acts[t] = in_blocks ? WHIM_ACT_Q8 : WHIM_ACT_F32;
+    }
     snprintf(dev->base.caps.isa, sizeof dev->base.caps.isa, "%s", level->name);
     whim_guard_ops_init(&dev->ops, level->llama_only);
     whim_ops_fill(&dev->ops);

@@ -487,6 +487,46 @@ static void experts_are_dealt_to_all_ranks(void **state)
     }
 }
 
+/* Rows travel to experts as somebody says, where that can be, and whoever rounds says so. */
+static void rows_travel_as_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rows, *weights;
+        bool shares;
+        whim_err err;
+        const char *why, *rounds; /* rounds "": nothing does */
+    } cases[] = {
+        {"int16", "q8_0", true, WHIM_ERR_INVALID, "cannot travel as 'int16'", ""},
+        {"int8", "q8_0", false, WHIM_ERR_INVALID, "no row travels to an expert", ""},
+        {"fp8", "q8_0", true, WHIM_ERR_UNSUPPORTED, "take no rows of fp8 on cpu", ""},
+        {"auto", "q8_0", true, WHIM_ERR_OK, "", ""},
+        {"f32", "q8_0", true, WHIM_ERR_OK, "", ""},
+        {"int8", "q8_0", true, WHIM_ERR_OK, "", ""},
+        {"bf16", "q8_0", true, WHIM_ERR_OK, "", "1/256 of itself"},
+        {"int8", "f32", true, WHIM_ERR_OK, "", "1/254 of the largest"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char how[160] = "";
+        whim_diag diag = {{0}};
+        whim_engine *engine = NULL;
+        whim_engine_cfg cfg = shape_cfg("shape:qwen3-30b-a3b");
+        cfg.backend = "cpu";
+        cfg.weight_type = cases[i].weights;
+        cfg.n_rank = cfg.n_deal = 2;
+        cfg.n_share = cases[i].shares ? 2 : 0;
+        cfg.deal_rows = cases[i].rows;
+        assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), cases[i].err);
+        assert_non_null(strstr(diag.text, cases[i].why));
+        if (engine != NULL) {
+            assert_int_equal(whim_engine_dispatch_rounds(engine, how, sizeof how),
+                             cases[i].rounds[0] != '\0');
+            assert_non_null(strstr(how, cases[i].rounds));
+        }
+        whim_engine_close(engine);
+    }
+}
+
 /* Of two ranks each multiplies half of what experts do. */
 static void a_rank_multiplies_its_own_experts(void **state)
 {
@@ -520,6 +560,7 @@ int main(void)
         cmocka_unit_test(a_rank_must_be_one),
         cmocka_unit_test(who_shares_prompts_has_them_all),
         cmocka_unit_test(experts_are_dealt_to_all_ranks),
+        cmocka_unit_test(rows_travel_as_is_said),
         cmocka_unit_test(a_rank_multiplies_its_own_experts),
         cmocka_unit_test(loading_makes_a_runner),
         cmocka_unit_test(a_lost_rank_ends_the_load),

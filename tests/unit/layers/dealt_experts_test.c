@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Experts that ranks have some of each: thousands of steps of all sizes, in which ways change all
- * the time and ranks come late, have the bits of moe_experts on all of them. Ranks are threads with
- * the law's stream. */
+/* Experts that ranks have some of each: thousands of steps of all sizes, in which ways and storage
+ * types of rows change all the time and ranks come late, have the bits of moe_experts on all of
+ * them. Ranks are threads with the law's stream. */
 #include "layers/dealt_experts.h"
 
 #include "base/clock.h"
@@ -15,13 +15,14 @@
 #include <string.h>
 
 enum {
-    D = 8,
+    D = 32,
     FF = 5,
     N_EXPERT = 7, /* no number of ranks divides it */
     K = 3,
     MAX_RANK = 4,
     MAX_ROWS = 24,
     N_STEP = 1000,
+    N_STORED = WHIM_ACT_Q8 + 1, /* rows travel as F32, BF16 and int8 */
     WAIT_S = 100
 };
 
@@ -32,7 +33,8 @@ static const whim_config config = {.d_model = D,
 typedef struct step {
     int64_t n_row;
     uint64_t seed;
-    bool is_cut; /* ranks have rows of their own */
+    bool is_cut;   /* ranks have rows of their own */
+    whim_act rows; /* as which these travel */
     float x[MAX_ROWS * D], weights[MAX_ROWS * K], y[MAX_ROWS * D];
     int32_t ids[MAX_ROWS * K];
 } step;
@@ -43,8 +45,8 @@ typedef struct rank_ctx {
     int64_t n_done; /* steps that were right */
 } rank_ctx;
 
-/* Stacks of all experts, rows as the law has them. */
-static float gate[N_EXPERT * 16 * D], up[N_EXPERT * 16 * D], down[N_EXPERT * 16 * FF];
+/* Stacks of all experts, rows as the law has them: those of an expert are a multiple of 16. */
+static float gate[N_EXPERT * 16 * D], up[N_EXPERT * 16 * D], down[N_EXPERT * D * FF];
 
 static float number(uint64_t seed, uint64_t i)
 {
@@ -64,7 +66,7 @@ static whim_moe_experts_args experts_of(int64_t first, int64_t n)
     return (whim_moe_experts_args){
         .gate = {WHIM_DTYPE_F32, n * 16, D, gate + first * 16 * D},
         .up = {WHIM_DTYPE_F32, n * 16, D, up + first * 16 * D},
-        .down = {WHIM_DTYPE_F32, n * 16, FF, down + first * 16 * FF},
+        .down = {WHIM_DTYPE_F32, n * D, FF, down + first * D * FF},
         .x_stride = D,
         .y_stride = D,
         .n_expert = N_EXPERT,
@@ -95,11 +97,13 @@ static void step_make(step *s, uint64_t number_of, int32_t n_rank)
 {
     static const int64_t rows[] = {0, 1, WHIM_DEAL_FEW_ROWS, WHIM_DEAL_FEW_ROWS + 1, 3, 9, 12};
     uint64_t seed = whim_rng_at(77, number_of);
-    float room[D + 2 * FF + 64];
+    _Alignas(64) float room[2 * D + 2 * FF + 64];
+    _Alignas(64) char stored[MAX_ROWS * D * sizeof(float)];
     whim_stream law;
     s->seed = seed;
     s->is_cut = seed / 64 % 3 == 0;
     s->n_row = rows[seed / 256 % 7];
+    s->rows = s->is_cut ? (whim_act)(seed / 2048 % N_STORED) : WHIM_ACT_F32;
     s->n_row -= s->is_cut ? s->n_row % n_rank : 0; /* each rank has as many */
     numbers_fill(s->x, s->n_row * D, seed + 1);
     numbers_fill(s->weights, s->n_row * K, seed + 2);
@@ -109,7 +113,9 @@ static void step_make(step *s, uint64_t number_of, int32_t n_rank)
     whim_law_stream_init(&law);
     law.workspace = (whim_workspace){.base = (char *)room, .bytes = sizeof room};
     whim_moe_experts_args all = experts_of(0, N_EXPERT);
-    all.x = s->x;
+    whim_act_store(s->rows, s->x, stored, s->n_row * D);
+    all.x = stored;
+    all.x_type = s->rows;
     all.ids = s->ids;
     all.weights = s->weights;
     all.y = s->y;
@@ -150,9 +156,9 @@ static void share_take(const step *s, const whim_deal *deal, share *out)
 
 static bool step_run(rank_ctx *rank, const whim_deal *deal, const step *s)
 {
-    static _Thread_local _Alignas(64) char memory[64 * 1024];
+    static _Thread_local _Alignas(64) char memory[128 * 1024];
     static _Thread_local share own_rows;
-    float y[MAX_ROWS * D], room[D + 2 * FF + 64];
+    float y[MAX_ROWS * D], room[2 * D + 2 * FF + 64];
     whim_bump bump = {.base = memory, .size = sizeof memory};
     whim_part own = whim_deal_own(deal);
     whim_moe_experts_args a = experts_of(own.at, own.n);
@@ -180,14 +186,19 @@ static void rank_main(void *ctx)
     whim_binder_init(&binder);
     binder.n_deal = rank->comm.n_rank;
     binder.deal_rank = rank->comm.rank;
-    const whim_deal *deal = whim_deal_make(&config, &binder);
-    for (int64_t i = 0; deal != NULL && i < N_STEP; i++) {
+    binder.deal_rows_fixed = true;
+    const whim_deal *deals[N_STORED];
+    for (int32_t act = 0; act < N_STORED; act++) {
+        binder.deal_rows = (whim_act)act;
+        deals[act] = whim_deal_make(&config, &binder);
+    }
+    for (int64_t i = 0; !binder.failed && i < N_STEP; i++) {
         uint64_t late = whim_rng_at(3 + (uint64_t)rank->comm.rank, (uint64_t)i);
         if (late % 32 == 0) {
             whim_clock_sleep_ns((int64_t)(late / 32 % 200000));
         }
         step_make(&s, (uint64_t)i, rank->comm.n_rank);
-        if (!step_run(rank, deal, &s)) {
+        if (!step_run(rank, deals[s.rows], &s)) {
             break;
         }
         rank->n_done++;

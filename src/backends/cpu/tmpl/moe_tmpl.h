@@ -44,17 +44,21 @@ static whim_cpu_product_args moe_product(const whim_moe_experts_args *op, whim_m
 enum { MOE_ONE_AT = 2 * (int)OUT_BYTES + (int)FP8_ROOM };
 _Static_assert((int)MOE_ONE_AT <= WHIM_CPU_SCRATCH / 2, "the other half is for narrow rows");
 
-/* One row as a product takes it: narrow in `memory`, or as it is. */
-static product_source moe_one_source(const whim_weight *w, const float *x, void *memory)
+/* One row as a product takes it: in `memory`, or as it is. */
+static product_source moe_one_source(const whim_weight *w, const void *x, whim_act x_type,
+                                     void *memory)
 {
-    product_source from = {.x = x, .x_stride = w->k};
-    whim_cpu_quantize_args narrow = {.x = x, .x_stride = w->k, .n_row = 1, .k = w->k};
+    product_source from = {.x = x_type == WHIM_ACT_F32 ? x : NULL, .x_stride = w->k};
+    whim_cpu_quantize_args narrow = {
+        .x = x, .x_stride = w->k, .x_type = x_type, .n_row = 1, .k = w->k};
     if (whim_cpu_form_of(w->dtype) != NULL) {
         from.act = whim_cpu_act_at(PRODUCT_ORDER, memory, 1, w->k);
         act_quantize(&narrow, &from.act, 0, act_items(&narrow));
     } else if (takes_bf16(w->dtype)) {
         from.bf16 = memory;
         act_round(&narrow, memory, 0, whim_cpu_bf16_steps(w->k));
+    } else if (x_type != WHIM_ACT_F32) {
+        from.x = act_floats(&narrow, 0, 0, w->k, memory);
     }
     return from;
 }
@@ -81,7 +85,7 @@ static void moe_one_up_kernel(const void *args, const whim_cpu_worker *worker)
     int32_t valid[WHIM_TOPK_MAX];
     int64_t n_valid = moe_one_valid(op, valid);
     char *memory = (char *)worker->scratch + MOE_ONE_AT;
-    product_source from = moe_one_source(&op->gate, op->x, memory);
+    product_source from = moe_one_source(&op->gate, op->x, op->x_type, memory);
     whim_cpu_product_args any = moe_product(op, WHIM_MOE_GATE, true, 0, 1);
     product_items items = product_items_of(&any);
     whim_cpu_claim claim = whim_cpu_claim_open(worker, n_valid * items.n_step);
@@ -138,7 +142,7 @@ static void moe_one_down_kernel(const void *args, const whim_cpu_worker *worker)
     int64_t n_valid = moe_one_valid(op, valid);
     for (int64_t i = 0; i < n_valid; i++) {
         char *memory = (char *)worker->scratch + MOE_ONE_AT + i * WHIM_CPU_MOE_ONE(op->down.k);
-        from[i] = moe_one_source(&op->down, space.act + i * op->down.k, memory);
+        from[i] = moe_one_source(&op->down, space.act + i * op->down.k, WHIM_ACT_F32, memory);
     }
     whim_cpu_product_args any = moe_product(op, WHIM_MOE_DOWN, false, 0, 1);
     product_items items = product_items_of(&any);
@@ -197,12 +201,14 @@ static void moe_narrow_rows(const whim_moe_experts_args *op, whim_moe_of of,
     product_source to = moe_source(op, of, space, seg->place);
     whim_cpu_quantize_args from = {.x = op->x,
                                    .x_stride = op->x_stride,
+                                   .x_type = op->x_type,
                                    .n_row = seg->rows,
                                    .k = k,
                                    .rows = space->source + seg->place};
     if (of == WHIM_MOE_DOWN) {
         from.x = space->act + seg->place * k;
         from.x_stride = k;
+        from.x_type = WHIM_ACT_F32;
         from.rows = NULL;
     }
     if (to.act.q != NULL) {
@@ -214,7 +220,12 @@ static void moe_narrow_rows(const whim_moe_experts_args *op, whim_moe_of of,
         act_round(&from, (uint16_t *)to.bf16, r0 * steps, r1 * steps);
     } else {
         for (int64_t r = r0; r < r1; r++) {
-            memcpy((float *)to.x + r * k, act_source(&from, r), (size_t)k * sizeof(float));
+            float *row = (float *)to.x + r * k;
+            if (from.x_type == WHIM_ACT_F32) {
+                memcpy(row, act_source(&from, r, 0), (size_t)k * sizeof *row);
+            } else {
+                whim_act_load(from.x_type, act_source(&from, r, 0), row, k);
+            }
         }
     }
 }

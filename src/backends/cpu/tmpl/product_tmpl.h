@@ -252,15 +252,22 @@ static void embed_kernel(const void *args, const whim_cpu_worker *worker)
     }
 }
 
-/* To int8 only: nothing here asks for other types, since products narrow their rows themselves. */
+/* Groups of a row, as int8 or BF16; other types are nothing that products here take. */
 static void narrow_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const whim_narrow_args *a = args;
-    int64_t n_block = a->n_col / WHIM_GROUP, begin, end;
-    whim_cpu_share(worker, a->n_row * n_block, &begin, &end);
+    int64_t n_group = (a->n_col + WHIM_GROUP - 1) / WHIM_GROUP, begin, end;
+    whim_cpu_share(worker, a->n_row * n_group, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
-        int64_t r = i / n_block, b = i % n_block;
-        whim_q8_quantize32(a->x + r * a->x_stride + b * WHIM_GROUP,
-                           (whim_q8_block *)a->y + r * a->y_stride / WHIM_GROUP + b);
+        int64_t r = i / n_group, at = i % n_group * WHIM_GROUP;
+        const float *x = a->x + r * a->x_stride + at;
+        int64_t place = r * a->y_stride + at, n = a->n_col - at;
+        if (a->y_type == WHIM_ACT_Q8) {
+            whim_q8_quantize32(x, (whim_q8_block *)a->y + place / WHIM_GROUP);
+            continue;
+        }
+        for (int64_t j = 0; j < (n < WHIM_GROUP ? n : WHIM_GROUP); j++) {
+            ((uint16_t *)a->y)[place + j] = whim_f32_to_bf16(x[j]);
+        }
     }
 }

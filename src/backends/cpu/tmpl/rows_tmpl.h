@@ -26,9 +26,36 @@ static inline void act_put(const whim_q8_block *block, int row, int8_t *q, whim_
                                     {block->sum[0], block->sum[1]}};
 }
 
-static inline const float *act_source(const whim_cpu_quantize_args *a, int64_t row)
+/* Element `at` of row `row`, which begins a block. */
+static inline const void *act_source(const whim_cpu_quantize_args *a, int64_t row, int64_t at)
 {
-    return a->x + (a->rows != NULL ? a->rows[row] : row) * a->x_stride;
+    int64_t i = (a->rows != NULL ? a->rows[row] : row) * a->x_stride + at;
+    return a->x_type == WHIM_ACT_F32
+               ? (const float *)a->x + i
+               : (const void *)((const char *)a->x + whim_act_bytes(a->x_type, i));
+}
+
+/* n elements from there on as F32: where they lie, or in `part`. */
+static inline const float *act_floats(const whim_cpu_quantize_args *a, int64_t row, int64_t at,
+                                      int64_t n, float *part)
+{
+    const void *x = act_source(a, row, at);
+    if (a->x_type != WHIM_ACT_F32) {
+        whim_act_load(a->x_type, x, part, n);
+    }
+    return a->x_type != WHIM_ACT_F32 ? part : x;
+}
+
+/* A row's group as int8; one that is so already has the bits that it was given. */
+static inline void act_group(const whim_cpu_quantize_args *a, int64_t row, int64_t g,
+                             whim_q8_block *block)
+{
+    float part[WHIM_GROUP];
+    if (a->x_type == WHIM_ACT_Q8) {
+        memcpy(block, act_source(a, row, g * WHIM_GROUP), sizeof *block);
+    } else {
+        whim_q8_quantize32(act_floats(a, row, g * WHIM_GROUP, WHIM_GROUP, part), block);
+    }
 }
 
 /* Groups begin .. end - 1 of all blocks of rows as int8. */
@@ -47,7 +74,7 @@ static void act_quantize(const whim_cpu_quantize_args *a, const whim_cpu_act *ac
         whim_q8_block block;
         for (int r = 0; r < rows; r++) {
             if (r == 0 || row0 + r < a->n_row) {
-                whim_q8_quantize32(act_source(a, row0 + r) + g * WHIM_GROUP, &block);
+                act_group(a, row0 + r, g, &block);
             }
             act_put(&block, r, act->q + at * WHIM_GROUP, act->meta + at);
         }
@@ -76,11 +103,16 @@ static void act_round(const whim_cpu_quantize_args *a, uint16_t *act, int64_t be
     for (int64_t item = begin; item < end; item++) {
         int64_t row = item / n_step, step = item % n_step, k0 = step * WHIM_GROUP;
         int64_t n = a->k - k0 < WHIM_GROUP ? a->k - k0 : WHIM_GROUP;
-        const float *x = act_source(a, row) + k0;
         uint16_t *y = act + whim_cpu_bf16_act_place(a->n_row, a->k, row, step);
         if (n < WHIM_GROUP) {
             memset(y, 0, WHIM_GROUP * sizeof *y);
         }
+        if (a->x_type == WHIM_ACT_BF16) {
+            memcpy(y, act_source(a, row, k0), (size_t)n * sizeof *y);
+            continue;
+        }
+        float part[WHIM_GROUP];
+        const float *x = act_floats(a, row, k0, n, part);
         for (int64_t i = 0; i < n; i++) {
             y[i] = whim_f32_to_bf16(x[i]);
         }
