@@ -403,6 +403,8 @@ static bool ranks_plan(summary *s, whim_engine_cfg cfg)
     cfg.n_share = (int32_t)s->options->cp;
     cfg.n_deal = (int32_t)s->options->ep;
     cfg.deal_rows = s->options->ep_dispatch;
+    cfg.deal_counts = s->options->ep_experts;
+    cfg.deal_slots = (int32_t)s->options->ep_slots;
     cfg.n_group = (int32_t)s->options->dp;
     bool alone = n_rank <= 1 && cfg.n_share <= 1 && cfg.n_deal <= 1 && cfg.n_group <= 1;
     return alone || append_ranks(&s->ranks, cfg, n_rank, s->options->json);

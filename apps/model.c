@@ -53,6 +53,8 @@ whim_library_extra model_extra(const whim_options *o)
                                 .n_share = (int32_t)o->cp,
                                 .n_deal = (int32_t)o->ep,
                                 .deal_rows = o->ep_dispatch,
+                                .deal_counts = o->ep_experts,
+                                .deal_slots = (int32_t)o->ep_slots,
                                 .n_group = (int32_t)o->dp,
                                 .may_crowd = o->oversubscribe};
 }
@@ -113,6 +115,8 @@ static const char *option_of(const char *field)
         {"n_share", "--cp"},
         {"n_deal", "--ep"},
         {"deal_rows", "--ep-dispatch"},
+        {"deal_slots", "--ep-slots"},
+        {"deal_counts", "--ep-experts"},
         {"n_group", "--dp"},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -7,6 +7,7 @@
 #include "bench/bench.h"
 #include "cmd.h"
 #include "comm/comm.h"
+#include "tensor/act.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +19,21 @@ enum { N_SIZE = sizeof sizes / sizeof sizes[0] };
 
 typedef enum timed { ALL_REDUCE, ALL_GATHER, BROADCAST, TIMED } timed;
 
+/* Rows to experts and their results back, as of qwen3-30b-a3b with block types: a row of int8 and
+ * its choices go out, results come back as F32. */
+enum { WIDTH = 2048, TOP_K = 8, N_EXPERT = 128, MAX_ROWS = 8, MAX_RANK = 64 };
+static const int64_t expert_rows[] = {1, MAX_ROWS}; /* of each rank */
+enum { N_ROWS = sizeof expert_rows / sizeof expert_rows[0] };
+
 typedef struct bench_rank {
     whim_comm comm;
     whim_thread thread;
     whim_err err;
     char *in, *out;
+    char *lines, *results; /* of experts */
     int64_t n_repeat;
     double us[N_SIZE][TIMED]; /* for one call, the best of all repeats */
+    double expert_us[N_ROWS];
 } bench_rank;
 
 static whim_err call(bench_rank *r, timed kind, int64_t bytes)
@@ -43,17 +52,48 @@ static whim_err call(bench_rank *r, timed kind, int64_t bytes)
     }
 }
 
-/* So many calls that they take some milliseconds. */
-static whim_err time_calls(bench_rank *r, timed kind, int64_t bytes, double *us)
+/* The messages of layers/dealt_rows.h with few rows: all lines to all ranks, then results to the
+ * ranks of their rows. Choices are spread evenly. */
+static whim_err experts_call(bench_rank *r, int64_t n_row)
 {
+    int64_t cols[WHIM_COMM_MAX_RANK], n = n_row * r->comm.n_rank * TOP_K;
+    int32_t firsts[WHIM_COMM_MAX_RANK + 1], keys[MAX_ROWS * MAX_RANK * TOP_K];
+    for (int32_t i = 0; i < r->comm.n_rank; i++) {
+        cols[i] = (whim_act_bytes(WHIM_ACT_Q8, WIDTH) + TOP_K * 4) / 4;
+        firsts[i] = N_EXPERT * i / r->comm.n_rank;
+    }
+    firsts[r->comm.n_rank] = N_EXPERT;
+    for (int32_t i = 0; i < n; i++) {
+        keys[i] = i * 37 % N_EXPERT;
+    }
+    WHIM_TRY(whim_comm_all_gather_rows(&r->comm, (float *)r->in, cols, n_row, (float *)r->lines,
+                                       "rows"));
+    const whim_comm_rows results = {.x = r->results,
+                                    .n = n,
+                                    .row_bytes = WIDTH * 4,
+                                    .keys = keys,
+                                    .firsts = firsts,
+                                    .wanted_by_each = TOP_K};
+    return whim_comm_exchange(&r->comm, &results, "results");
+}
+
+static whim_err any_call(bench_rank *r, timed kind, int64_t size)
+{
+    return kind == TIMED ? experts_call(r, size) : call(r, kind, size);
+}
+
+/* So many calls that they take some milliseconds. */
+static whim_err time_calls(bench_rank *r, timed kind, int64_t size, double *us)
+{
+    int64_t bytes = kind == TIMED ? size * TOP_K * WIDTH * 4 : size;
     int64_t n = 1000000000 / (bytes * r->comm.n_rank + 200000);
     for (int32_t i = 0; i < WARM_CALLS; i++) {
-        WHIM_TRY(call(r, kind, bytes));
+        WHIM_TRY(any_call(r, kind, size));
     }
     WHIM_TRY(whim_comm_barrier(&r->comm, "begin"));
     int64_t start = whim_clock_ns();
     for (int64_t i = 0; i < n; i++) {
-        WHIM_TRY(call(r, kind, bytes));
+        WHIM_TRY(any_call(r, kind, size));
     }
     double one = (double)(whim_clock_ns() - start) / 1e3 / (double)n;
     *us = *us == 0 || one < *us ? one : *us;
@@ -83,6 +123,9 @@ static void rank_run(void *ctx)
             r->err =
                 time_calls(r, (timed)(i % TIMED), sizes[i / TIMED], &r->us[i / TIMED][i % TIMED]);
         }
+        for (int32_t i = 0; i < N_ROWS && r->err == WHIM_ERR_OK; i++) {
+            r->err = time_calls(r, TIMED, expert_rows[i], &r->expert_us[i]);
+        }
     }
 }
 
@@ -101,7 +144,10 @@ static whim_err ranks_run(bench_rank *ranks, int32_t n, const whim_comm_memory *
         r->n_repeat = n_repeat;
         r->in = calloc(1, (size_t)most);
         r->out = calloc(1, (size_t)most);
-        err = whim_got(r->in != NULL && r->out != NULL, diag, "no memory for a rank's message");
+        r->lines = calloc((size_t)(MAX_ROWS * n), WIDTH * 4);
+        r->results = calloc((size_t)(MAX_ROWS * n * TOP_K), WIDTH * 4);
+        bool got = r->in != NULL && r->out != NULL && r->lines != NULL && r->results != NULL;
+        err = whim_got(got, diag, "no memory for a rank's message");
         if (err == WHIM_ERR_OK) {
             err = whim_thread_create(&r->thread, "rank", rank_run, r, diag);
         }
@@ -119,6 +165,8 @@ static whim_err ranks_run(bench_rank *ranks, int32_t n, const whim_comm_memory *
     for (int32_t i = 0; i < n; i++) {
         free(ranks[i].in);
         free(ranks[i].out);
+        free(ranks[i].lines);
+        free(ranks[i].results);
     }
     return err;
 }
@@ -137,6 +185,24 @@ static void size_append(const whim_options *options, const bench_rank *ranks, in
                                   : "%5lld %9lld %11.2f %11.2f %11.2f\n",
                     (long long)options->ranks, (long long)sizes[size], us[ALL_REDUCE],
                     us[ALL_GATHER], us[BROADCAST]);
+}
+
+static void experts_append(const whim_options *options, const bench_rank *ranks, int32_t which,
+                           whim_str *out)
+{
+    double us = 0;
+    for (int32_t i = 0; i < options->ranks; i++) {
+        us = ranks[i].expert_us[which] > us ? ranks[i].expert_us[which] : us;
+    }
+    if (options->json) {
+        whim_str_printf(out, "{\"ranks\":%lld,\"expert_rows\":%lld,\"experts_us\":%.3f}\n",
+                        (long long)options->ranks, (long long)expert_rows[which], us);
+    } else {
+        whim_str_printf(out,
+                        "%5lld rows of each to experts and back: %.2f (width %d, %d of %d "
+                        "experts, rows of int8)\n",
+                        (long long)expert_rows[which], us, WIDTH, TOP_K, N_EXPERT);
+    }
 }
 
 int bench_ranks(const whim_options *options)
@@ -160,6 +226,9 @@ int bench_ranks(const whim_options *options)
     }
     for (int32_t i = 0; err == WHIM_ERR_OK && i < N_SIZE; i++) {
         size_append(options, ranks, i, &out);
+    }
+    for (int32_t i = 0; err == WHIM_ERR_OK && i < N_ROWS; i++) {
+        experts_append(options, ranks, i, &out);
     }
     whim_comm_memory_close(&memory);
     free(ranks);

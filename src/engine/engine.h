@@ -76,6 +76,8 @@ typedef struct whim_engine_cfg {
     int32_t n_deal; /* so many of them have whole experts each, and the rest alike; 0 or 1: none */
     const char *deal_rows; /* as which rows go to experts of other ranks: f32, bf16, int8, fp8; auto
                               or NULL: as products take them */
+    int32_t deal_slots;    /* rows of each that go to experts in one message; 0: 64 */
+    const char *deal_counts;    /* experts of each, by commas; NULL: as many, or one more */
     int32_t host_first, n_host; /* which of them share this host's CPUs and memory; n 0: all */
     struct whim_comm *comm;
     const struct whim_engine_sizes *sizes; /* what rank 0 has chosen; NULL: choose */

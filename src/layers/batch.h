@@ -57,6 +57,7 @@ typedef struct whim_batch {
     void *kept;       /* where recurrent layers keep what they made of the rows, or NULL: nowhere */
     int64_t max_kept; /* rows that it has room for */
     bool drafts;      /* rows are a draft's: the last token of a sequence, and masks */
+    bool pads;        /* some rows may be padding, as graphs have it */
     const whim_batch_cut *cut; /* NULL: every rank has all rows */
     /* Rows of the rank with the most, where ranks have rows of their own and meet in the layers;
      * 0: they do not, or there are none. */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layers/dealt_experts.h"
 
+#include "layers/dealt_rows.h"
 #include "ops/ops.h"
 
-/* Columns of F32 as which rows of each storage type are gathered. */
-static void stored_cols_make(whim_deal *deal, int64_t d_model, int64_t *cols)
+/* The first expert of a rank: behind as many as were said of those before it, else evenly. */
+static int32_t first_of(const whim_config *c, const whim_binder *binder, int32_t rank)
 {
-    for (int32_t act = 0; act < WHIM_ACT_COUNT; act++, cols += deal->n_rank) {
-        int64_t bytes = whim_act_bytes((whim_act)act, d_model);
-        bool whole = d_model % whim_act_block((whim_act)act) == 0 && bytes % 4 == 0;
-        deal->stored_cols[act] = whole ? cols : NULL;
-        for (int32_t r = 0; r < deal->n_rank; r++) {
-            cols[r] = bytes / 4;
-        }
+    int32_t first = 0;
+    for (int32_t r = 0; r < rank && binder->deal_counts != NULL; r++) {
+        first += binder->deal_counts[r];
     }
+    return binder->deal_counts != NULL
+               ? first
+               : (int32_t)whim_part_of(c->moe.n_expert, binder->n_deal, rank).at;
 }
 
 const whim_deal *whim_deal_make(const whim_config *c, whim_binder *binder)
@@ -25,14 +25,12 @@ const whim_deal *whim_deal_make(const whim_config *c, whim_binder *binder)
     whim_deal *deal = whim_arena_alloc(&binder->arena, sizeof *deal);
     int32_t *firsts = whim_arena_alloc_array(&binder->arena, n + 1, sizeof *firsts);
     int64_t *cols = whim_arena_alloc_array(&binder->arena, 2 * (int64_t)n, sizeof *cols);
-    int64_t *stored =
-        whim_arena_alloc_array(&binder->arena, WHIM_ACT_COUNT * (int64_t)n, sizeof *stored);
-    if (deal == NULL || firsts == NULL || cols == NULL || stored == NULL) {
+    if (deal == NULL || firsts == NULL || cols == NULL) {
         binder->failed = true;
         return NULL;
     }
     for (int32_t r = 0; r < n; r++) {
-        firsts[r] = (int32_t)whim_part_of(c->moe.n_expert, n, r).at;
+        firsts[r] = first_of(c, binder, r);
         cols[r] = c->d_model;
         cols[n + r] = c->moe.top_k;
     }
@@ -42,32 +40,11 @@ const whim_deal *whim_deal_make(const whim_config *c, whim_binder *binder)
                         .firsts = firsts,
                         .row_cols = cols,
                         .id_cols = cols + n,
+                        .n_slot = binder->deal_slots > 0 ? binder->deal_slots : WHIM_DEAL_SLOTS,
                         .rows = binder->deal_rows,
                         .rows_fixed = binder->deal_rows_fixed};
-    stored_cols_make(deal, c->d_model, stored);
+    binder->failed = binder->failed || !whim_deal_forms_make(deal, c, &binder->arena);
     return deal;
-}
-
-/* Whether a device stores rows as `act`, and takes them so. */
-static bool takes_rows(whim_device *dev, const whim_moe_experts_args *experts, whim_act act)
-{
-    whim_moe_experts_args apart = *experts;
-    apart.weights = NULL;
-    apart.x_type = act;
-    const whim_narrow_args narrow = {.y_type = act, .n_col = experts->gate.k};
-    return dev->vt->op_accepts(dev, WHIM_OP_moe_experts, &apart) &&
-           dev->vt->op_accepts(dev, WHIM_OP_narrow, &narrow);
-}
-
-whim_act whim_deal_payload(const whim_deal *deal, whim_device *dev,
-                           const whim_moe_experts_args *experts)
-{
-    if (deal->rows_fixed || dev == NULL) {
-        return deal->rows_fixed ? deal->rows : WHIM_ACT_F32;
-    }
-    whim_act act = dev->caps.acts[experts->gate.dtype];
-    bool fits = act == dev->caps.acts[experts->up.dtype] && deal->stored_cols[act] != NULL;
-    return fits && takes_rows(dev, experts, act) ? act : WHIM_ACT_F32;
 }
 
 whim_part whim_deal_own(const whim_deal *deal)
@@ -96,27 +73,15 @@ whim_deal_space whim_deal_space_take(whim_bump *bump, const whim_deal *deal, con
     s.own_ids = whim_bump_take(bump, n_all * choice);
     s.results = whim_bump_rows(bump, n_all, k * c->d_model);
     if (n_each > 0) {
-        s.padded = whim_bump_rows(bump, n_each, c->d_model);
+        s.padded = whim_bump_rows(bump, n_each, c->d_model + k);
         s.chosen = whim_bump_take(bump, n_each * choice);
-        s.rows = whim_bump_rows(bump, n_all, c->d_model);
+        s.rows = whim_bump_rows(bump, n_all, c->d_model + k);
         s.all_chosen = whim_bump_take(bump, n_all * choice);
     } else {
+        s.chosen = whim_bump_take(bump, n_row * choice);
         s.sums = whim_bump_rows(bump, share_of(deal, n_row), c->d_model);
     }
     return s;
-}
-
-/* y = the rows of all ranks, of which each has n_row. */
-static whim_err gather(const whim_deal *deal, whim_stream *s, const void *x, const int64_t *cols,
-                       int64_t n_row, void *y, const char *site)
-{
-    return whim_op_all_gather_v(s, &(whim_all_gather_v_args){.x = x,
-                                                             .cols = cols,
-                                                             .y = y,
-                                                             .n_row = n_row,
-                                                             .n_rank = deal->n_rank,
-                                                             .rank = deal->rank,
-                                                             .site = site});
 }
 
 /* The results of this rank's experts, and then of those that it needs of others. */
@@ -173,70 +138,23 @@ static whim_err sums_make(const whim_moe_experts_args *chosen, whim_stream *s, c
                                                    .k_top = k});
 }
 
-/* This rank's rows as they travel. */
-static whim_err rows_store(whim_stream *s, const whim_moe_experts_args *own, whim_act act, void *y)
-{
-    int64_t d = own->gate.k;
-    if (act != WHIM_ACT_F32) {
-        return whim_op_narrow(s, &(whim_narrow_args){.x = own->x,
-                                                     .x_stride = d,
-                                                     .y_type = act,
-                                                     .y = y,
-                                                     .y_stride = d,
-                                                     .n_row = own->n_row,
-                                                     .n_col = d});
-    }
-    return whim_op_gather_rows(s, &(whim_gather_rows_args){.x = own->x,
-                                                           .x_stride = d,
-                                                           .y = y,
-                                                           .y_stride = d,
-                                                           .n_src = own->n_row,
-                                                           .n_row = own->n_row,
-                                                           .n_col = d});
-}
-
-/* Padding goes to no expert, and its place among the rows of all ranks is never read. */
-static whim_err rows_pad(whim_stream *s, const whim_moe_experts_args *own,
-                         const whim_deal_apart *apart, whim_act act, const whim_deal_space *space)
-{
-    WHIM_TRY(whim_op_mask_ids(s, &(whim_mask_ids_args){.x = own->ids,
-                                                       .marks = apart->marks,
-                                                       .y = space->chosen,
-                                                       .n_src = own->n_row,
-                                                       .n_row = apart->n_each,
-                                                       .n_col = own->k_top}));
-    return rows_store(s, own, act, space->padded);
-}
-
-/* Ranks have rows of their own: number i * n_rank + r of all is row i of rank r. */
 static whim_err experts_of_own_rows(const whim_deal *deal, whim_stream *s,
                                     const whim_moe_experts_args *own, const whim_deal_apart *apart,
                                     const whim_deal_space *space)
 {
-    int64_t n = apart->n_each;
-    whim_act act = whim_deal_payload(deal, s->device, own);
-    const int64_t *cols = deal->stored_cols[act];
-    whim_moe_experts_args all = *own, chosen = *own;
-    all.x = space->rows;
-    all.x_type = act;
-    all.ids = space->all_chosen;
-    all.n_row = n * deal->n_rank;
+    whim_moe_experts_args all, chosen = *own;
     chosen.ids = space->chosen;
-    WHIM_TRY(rows_pad(s, own, apart, act, space));
-    WHIM_TRY(gather(deal, s, space->padded, cols, n, space->rows, "rows for experts"));
-    WHIM_TRY(gather(deal, s, space->chosen, deal->id_cols, n, space->all_chosen, "choices"));
+    WHIM_TRY(whim_deal_dispatch(deal, s, own, apart, space, &all));
     WHIM_TRY(results_make(deal, s, &all, false, space));
     const sum_of of = {deal->rank, deal->n_rank, 0, 1, own->n_row};
     return sums_make(&chosen, s, space->results, &of, own->y);
 }
 
-whim_err whim_dealt_experts(const whim_deal *deal, whim_stream *s, const whim_moe_experts_args *a,
-                            const whim_deal_apart *apart, const whim_deal_space *space)
+/* All ranks have the same rows. */
+static whim_err experts_of_all_rows(const whim_deal *deal, whim_stream *s,
+                                    const whim_moe_experts_args *a, const whim_deal_space *space)
 {
     bool everywhere = a->n_row <= WHIM_DEAL_FEW_ROWS;
-    if (apart->n_each > 0) {
-        return experts_of_own_rows(deal, s, a, apart, space);
-    }
     WHIM_TRY(results_make(deal, s, a, everywhere, space));
     if (everywhere) {
         return sums_make(a, s, space->results, &(sum_of){0, 1, 0, 1, a->n_row}, a->y);
@@ -244,6 +162,20 @@ whim_err whim_dealt_experts(const whim_deal *deal, whim_stream *s, const whim_mo
     int64_t n = deal->n_rank, mine = (a->n_row - deal->rank + n - 1) / n;
     WHIM_TRY(sums_make(a, s, space->results, &(sum_of){deal->rank, n, deal->rank, n, mine},
                        space->sums));
-    return gather(deal, s, space->sums, deal->row_cols, share_of(deal, a->n_row), a->y,
-                  "sums of experts");
+    return whim_deal_gather(deal, s, space->sums, deal->row_cols, share_of(deal, a->n_row), a->y,
+                            "sums of experts");
+}
+
+whim_err whim_dealt_experts(const whim_deal *deal, whim_stream *s, const whim_moe_experts_args *a,
+                            const whim_deal_apart *apart, const whim_deal_space *space)
+{
+    if (apart->n_each > 0) {
+        return experts_of_own_rows(deal, s, a, apart, space);
+    }
+    whim_moe_experts_args chosen = *a;
+    if (apart->marks != NULL) {
+        chosen.ids = space->chosen;
+        WHIM_TRY(whim_deal_leave_padding(s, a, apart, a->n_row, space));
+    }
+    return experts_of_all_rows(deal, s, &chosen, space);
 }

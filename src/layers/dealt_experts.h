@@ -20,32 +20,43 @@
 /* The most rows that every rank sums for itself: beyond, bytes cost more than a second message. */
 enum { WHIM_DEAL_FEW_ROWS = 4 };
 
+/* n_slot, where nobody says otherwise. */
+enum { WHIM_DEAL_SLOTS = 64 };
+
+/* As what a message takes rows of a storage type: words of 4 bytes. */
+typedef struct whim_deal_form {
+    const int64_t *cols;      /* [n_rank] of a row; NULL: it is no whole number of them */
+    const int64_t *cols_with; /* [n_rank] of a row with its choices behind it */
+    int64_t stride;           /* from such a row to the next, in elements */
+} whim_deal_form;
+
 typedef struct whim_deal {
     int32_t n_rank, rank;
     const int32_t *firsts;             /* [n_rank + 1]: rank r has experts firsts[r] .. */
     const int64_t *row_cols, *id_cols; /* [n_rank]: for gathering rows, and their choices */
-    const int64_t
-        *stored_cols[WHIM_ACT_COUNT]; /* [n_rank]: for rows as they travel, in floats; NULL:
-                                                   a row is no whole number of them */
-    whim_act rows;                    /* as which they travel, if rows_fixed */
+    int64_t
+        n_slot; /* rows of a rank, at most, that go to experts in one message with their choices */
+    whim_deal_form forms[WHIM_ACT_COUNT];
+    whim_act rows; /* as which they travel, if rows_fixed */
     bool rows_fixed;
 } whim_deal;
 
 /* Ranks whose rows are others. */
 typedef struct whim_deal_apart {
     int64_t n_each;       /* as which each has them, padded; 0: all have the same rows, or none */
-    const int32_t *marks; /* [n_row] of this rank's: below 0 it is padding, and has no experts */
+    const int32_t *marks; /* [n_row] of this rank's: below 0 it is padding, and has no experts;
+                             NULL, where all have the same: none is */
 } whim_deal_apart;
 
 /* Buffers of a pass, reused by every layer. */
 typedef struct whim_deal_space {
     int32_t *own_ids; /* [n_all, top_k] as numbers of this rank's experts */
     float *results;   /* [n_all, top_k, d_model] */
+    int32_t *chosen;  /* [n_row or n_each, top_k] of this rank, without those of padding */
     float *sums;      /* [n_own, d_model] of the rows that are this rank's to sum */
     /* where ranks have rows of their own */
-    void *padded;        /* [n_each, d_model] of this rank, as they travel */
-    int32_t *chosen;     /* [n_each, top_k] of this rank */
-    void *rows;          /* [n_all, d_model] of all, as they travel */
+    void *padded;        /* [n_each] rows of this rank, as they travel */
+    void *rows;          /* [n_all] of all ranks */
     int32_t *all_chosen; /* [n_all, top_k] */
 } whim_deal_space;
 

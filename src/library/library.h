@@ -20,10 +20,11 @@ typedef struct whim_library_extra {
     bool no_checkpoints; /* nobody comes back to what was said */
     bool all_at_longest; /* pages for max_parallel sequences at their longest, whatever it takes */
     const char *kv_dir;
-    int32_t n_rank;        /* processes that have the model together; 0 or 1: this one alone */
-    int32_t n_share;       /* so many of them have it alike and share prompts; 0 or 1: none do */
-    int32_t n_deal;        /* so many of them have whole experts each; 0 or 1: none do */
-    const char *deal_rows; /* see whim_engine_cfg */
+    int32_t n_rank;  /* processes that have the model together; 0 or 1: this one alone */
+    int32_t n_share; /* so many of them have it alike and share prompts; 0 or 1: none do */
+    int32_t n_deal;  /* so many of them have whole experts each; 0 or 1: none do */
+    const char *deal_rows, *deal_counts; /* see whim_engine_cfg */
+    int32_t deal_slots;
     int32_t n_group;   /* so many of them have it alike and requests of their own; 0 or 1: none */
     int32_t wish_rank; /* without n_rank: so many, where nothing is lost by it */
     bool may_crowd;    /* also where they outnumber the CPUs */

@@ -297,6 +297,8 @@ static whim_err engine_prepare(whimbrel_model *m, const whim_library_extra *extr
     cfg.n_group = extra != NULL ? extra->n_group : 0;
     cfg.n_deal = extra != NULL ? extra->n_deal : 0;
     cfg.deal_rows = extra != NULL ? extra->deal_rows : NULL;
+    cfg.deal_counts = extra != NULL ? extra->deal_counts : NULL;
+    cfg.deal_slots = extra != NULL ? extra->deal_slots : 0;
     whim_err err;
     if (extra != NULL && extra->n_rank > 1) {
         whim_ranks_cfg ranks = {.n_rank = extra->n_rank,

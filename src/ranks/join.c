@@ -25,6 +25,7 @@ whim_err whim_join_facts_of(const whim_engine *engine, const whim_engine_cfg *cf
         .n_share = cfg->n_share > 1 ? cfg->n_share : 0, /* --cp 1 is none */
         .n_group = cfg->n_group > 1 ? cfg->n_group : 0,
         .n_deal = cfg->n_deal > 1 ? cfg->n_deal : 0,
+        .deal_slots = cfg->deal_slots,
         .n_layer = config->n_layer,
         .d_model = config->d_model,
         .n_head = config->n_head,
@@ -49,6 +50,7 @@ whim_err whim_join_facts_of(const whim_engine *engine, const whim_engine_cfg *cf
     text_set(out->isa, whim_engine_caps(engine)->isa);
     text_set(out->kv_type, cfg->kv_type);
     text_set(out->deal_rows, cfg->deal_rows);
+    text_set(out->deal_counts, cfg->deal_counts);
     text_set(out->draft_type, cfg->draft != NULL ? cfg->draft_type : NULL);
     return WHIM_ERR_OK;
 }

@@ -13,7 +13,7 @@ typedef struct field {
     const char **value; /* in the configuration */
 } field;
 
-enum { N_FIELD = 10 };
+enum { N_FIELD = 11 };
 
 #define FIELD(name)                                                                                \
     {                                                                                              \
@@ -23,8 +23,9 @@ enum { N_FIELD = 10 };
 static void fields_of(whim_engine_cfg *cfg, field *out)
 {
     const field list[N_FIELD] = {
-        FIELD(model),   FIELD(draft), FIELD(draft_type), FIELD(load_format), FIELD(weight_type),
-        FIELD(backend), FIELD(isa),   FIELD(kv_type),    FIELD(kv_dir),      FIELD(deal_rows),
+        FIELD(model),       FIELD(draft),     FIELD(draft_type),  FIELD(load_format),
+        FIELD(weight_type), FIELD(backend),   FIELD(isa),         FIELD(kv_type),
+        FIELD(kv_dir),      FIELD(deal_rows), FIELD(deal_counts),
     };
     memcpy(out, list, sizeof list);
 }
@@ -44,6 +45,7 @@ whim_err whim_follower_order_make(whim_follower_order *order, const whim_engine_
         .n_share = cfg->n_share,
         .n_group = cfg->n_group,
         .n_deal = cfg->n_deal,
+        .deal_slots = cfg->deal_slots,
         .host_first = cfg->host_first,
         .n_host = cfg->n_host,
         .n_thread = cfg->n_thread,
@@ -85,6 +87,7 @@ whim_err whim_follower_order_read(const whim_follower_order *order, int64_t byte
         .n_share = order->n_share,
         .n_group = order->n_group,
         .n_deal = order->n_deal,
+        .deal_slots = order->deal_slots,
         .host_first = order->host_first,
         .n_host = order->n_host,
         .n_thread = order->n_thread,

@@ -10,7 +10,12 @@
 #include <limits.h>
 #include <stdint.h>
 
-enum { WHIM_ORDER_MAGIC = 0x6b6e6172, WHIM_ORDER_PATH = PATH_MAX, WHIM_ORDER_WORD = 32 };
+enum {
+    WHIM_ORDER_MAGIC = 0x6b6e6172,
+    WHIM_ORDER_PATH = PATH_MAX,
+    WHIM_ORDER_WORD = 32,
+    WHIM_ORDER_LIST = 1024, /* all of it must fit into a frame of ranks/wire.h */
+};
 
 /* The descriptors that a follower's process begins with. */
 enum { WHIM_FOLLOWER_SOCKET = 3, WHIM_FOLLOWER_MEMORY = 4 };
@@ -29,7 +34,8 @@ typedef struct whim_follower_order {
     char model[WHIM_ORDER_PATH], draft[WHIM_ORDER_PATH], kv_dir[WHIM_ORDER_PATH];
     char draft_type[WHIM_ORDER_WORD], load_format[WHIM_ORDER_WORD], weight_type[WHIM_ORDER_WORD];
     char backend[WHIM_ORDER_WORD], isa[WHIM_ORDER_WORD], kv_type[WHIM_ORDER_WORD];
-    char deal_rows[WHIM_ORDER_WORD];
+    char deal_rows[WHIM_ORDER_WORD], deal_counts[WHIM_ORDER_LIST];
+    int32_t deal_slots;
     whim_engine_sizes sizes;
     int64_t max_step_tokens, max_outs, max_kept;
     int32_t n_flight, graphs;

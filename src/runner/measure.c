@@ -47,6 +47,7 @@ static void dry_run_init(dry_run *d, const whim_config *config, const whim_model
                   .slot_stride = def->layers(model)->slot_bytes,
                   .n_slot = cfg->n_state},
         .n_meet = cfg->meets ? cfg->max_rows : 0,
+        .pads = cfg->graphs,
     };
     whim_step_size size = {cfg->max_rows, cfg->max_seqs, cfg->max_outs};
     whim_step_limits limits = whim_exec_limits(config, cfg);

@@ -116,6 +116,8 @@ typedef struct whim_binder {
     int32_t n_deal, deal_rank; /* ranks that have whole experts each; 0 or 1: all are here */
     whim_act deal_rows;        /* as which rows go to them, if deal_rows_fixed */
     bool deal_rows_fixed;
+    int32_t deal_slots;         /* see whim_deal.n_slot; 0: as many as is usual */
+    const int32_t *deal_counts; /* [n_deal] experts of each; NULL: as many, or one more */
     const whim_ckpt *ckpt;
     const struct whim_comm *comm; /* of ranks that load; where that ends, so does the load */
     int64_t bytes;                /* size of the weights buffer */

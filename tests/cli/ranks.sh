@@ -75,6 +75,8 @@ for name in qwen3moe-f32 minimax-f32 qwen35-moe; do
 done
 run_it run "$data/qwen35-moe" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --ep 2 --cp 2
 expect "experts and prompts" 0 out "$one"
+run_it run "$data/qwen35-moe" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --ep 2 --cp 2 --ep-experts 11,1 --ep-slots 2
+expect "experts that are dealt unevenly" 0 out "$one"
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --ep 2
 expect "--ep without experts" 1 err "--ep: its experts cannot be dealt to 2 ranks: the llama model has none"
 run_it run "$data/qwen35-moe" --ids "$ids" --threads 1 --oversubscribe --ep 100
@@ -85,6 +87,10 @@ run_it inspect shape:qwen3-30b-a3b --ep 2 --ep-dispatch bf16
 expect "--ep-dispatch where no row travels" 1 err "--ep-dispatch: no row travels to an expert"
 run_it inspect shape:qwen3-30b-a3b --ep 2 --cp 2 --ep-dispatch bf16 --weight-type q4_0
 expect "--ep-dispatch that rounds" 0 err "a value by up to 1/256 of itself" out "serve over 2 ranks"
+run_it inspect shape:qwen3-30b-a3b --ep 2 --cp 2 --max-seqs 8 --ep-slots 7
+expect "--ep-slots below the sequences" 1 err "--ep-slots: 7 slots for rows are fewer than the 8 sequences"
+run_it inspect shape:qwen3-30b-a3b --ep 2 --ep-experts 100,27
+expect "--ep-experts that are not all" 1 err "--ep-experts: '100,27' does not deal 128 experts to 2 ranks"
 run_it inspect shape:qwen3-30b-a3b --ep 3
 expect "inspect --ep" 0 out "serve over 3 ranks" out "experts" out "for each token: "
 run_it inspect shape:qwen3-30b-a3b --tp 1 --ep 2

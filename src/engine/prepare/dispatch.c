@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As which rows go to experts of other ranks, where somebody says so. */
+/* How experts are dealt to ranks and rows go to them, where somebody says so. */
 #include "engine/engine_inner.h"
 #include "ops/ops.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef struct row_type {
     const char *name;
@@ -44,7 +45,13 @@ static bool takes(whim_device *dev, whim_act act, int64_t d_model)
                                    dev->vt->op_accepts(dev, WHIM_OP_moe_experts, &experts));
 }
 
-whim_err whim_engine_choose_dispatch(whim_engine *e, whim_diag *diag)
+/* Rows travel where ranks with experts have rows of their own. */
+static bool rows_travel(const whim_engine *e)
+{
+    return e->cfg.n_deal > 1 && (e->cfg.n_group > 1 || e->cfg.n_share > 1);
+}
+
+static whim_err rows_choose(whim_engine *e, whim_diag *diag)
 {
     const char *name = wanted(e);
     if (name == NULL) {
@@ -57,7 +64,7 @@ whim_err whim_engine_choose_dispatch(whim_engine *e, whim_diag *diag)
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "rows cannot travel as '%.32s'; they do as auto, f32, bf16 or int8", name);
     }
-    if (e->cfg.n_deal <= 1 || (e->cfg.n_group <= 1 && e->cfg.n_share <= 1)) {
+    if (!rows_travel(e)) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "no row travels to an expert: that is so where experts are dealt (--ep) "
                          "and ranks have rows of their own (--dp or --cp)");
@@ -76,6 +83,78 @@ whim_err whim_engine_choose_dispatch(whim_engine *e, whim_diag *diag)
     e->binder.deal_rows = type->act;
     e->binder.deal_rows_fixed = true;
     return WHIM_ERR_OK;
+}
+
+/* A step in which every sequence makes a token must find room. */
+static whim_err slots_choose(whim_engine *e, whim_diag *diag)
+{
+    int64_t n = e->cfg.deal_slots, n_seq = e->runner_cfg.max_seqs;
+    if (n == 0) {
+        return WHIM_ERR_OK;
+    }
+    whim_engine_blame(e, "deal_slots");
+    if (!rows_travel(e)) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "no row travels to an expert: that is so where experts are dealt (--ep) "
+                         "and ranks have rows of their own (--dp or --cp)");
+    }
+    if (n < n_seq) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "%lld slots for rows are fewer than the %lld sequences of a step; take as "
+                         "many at least, or fewer sequences (--max-seqs)",
+                         (long long)n, (long long)n_seq);
+    }
+    e->binder.deal_slots = (int32_t)n;
+    return WHIM_ERR_OK;
+}
+
+/* The next number of a list, 0 where there is none. */
+static int64_t number_next(const char **text)
+{
+    char *end = NULL;
+    bool is_number = **text >= '1' && **text <= '9';
+    long n = is_number ? strtol(*text, &end, 10) : 0;
+    if (n <= 0 || n > WHIM_MOE_MAX_EXPERT || (*end != ',' && *end != '\0') ||
+        (*end == ',' && end[1] == '\0')) {
+        return 0;
+    }
+    *text = *end == ',' ? end + 1 : end;
+    return n;
+}
+
+static whim_err counts_choose(whim_engine *e, whim_diag *diag)
+{
+    const char *text = e->cfg.deal_counts;
+    int32_t n = e->cfg.n_deal, n_expert = e->ckpt.config.moe.n_expert;
+    if (text == NULL) {
+        return WHIM_ERR_OK;
+    }
+    whim_engine_blame(e, "deal_counts");
+    int32_t *counts = whim_arena_alloc_array(&e->binder.arena, n > 0 ? n : 1, sizeof *counts);
+    WHIM_TRY(whim_got(counts != NULL, diag, "no memory for counts of experts"));
+    int64_t sum = 0;
+    for (int32_t r = 0; r < n; r++) {
+        counts[r] = (int32_t)number_next(&text);
+        sum = counts[r] == 0 ? -1 : sum + counts[r];
+        if (sum < 0) {
+            break;
+        }
+    }
+    if (n <= 1 || sum != n_expert || *text != '\0') {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "'%.64s' does not deal %d experts to %d ranks: it must be as many numbers "
+                         "by commas, each 1 at least, and their sum the experts",
+                         e->cfg.deal_counts, n_expert, n > 1 ? n : 1);
+    }
+    e->binder.deal_counts = counts;
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_engine_choose_dispatch(whim_engine *e, whim_diag *diag)
+{
+    WHIM_TRY(rows_choose(e, diag));
+    WHIM_TRY(slots_choose(e, diag));
+    return counts_choose(e, diag);
 }
 
 bool whim_engine_dispatch_rounds(const whim_engine *e, char *out, size_t size)

@@ -22,6 +22,7 @@ static whim_err forward(whim_exec *x, const whim_graph_key *key)
         .before = x->befores.rows,
         .cut = key->own_rows > 0 ? &cut : NULL,
         .n_meet = key->meet_rows,
+        .pads = x->cfg.graphs,
     };
     whim_step_view(x->block, &x->limits, bucket, &batch);
     whim_late_view(&x->late, &key->late, &batch);

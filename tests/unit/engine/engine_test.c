@@ -527,6 +527,40 @@ static void rows_travel_as_is_said(void **state)
     }
 }
 
+static void experts_are_dealt_as_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *counts;
+        int32_t slots;
+        const char *why; /* "": it can be */
+    } cases[] = {
+        {"100,28", 0, ""},
+        {"100,27", 0, "does not deal 128 experts to 2 ranks"},
+        {"128", 0, "does not deal 128 experts to 2 ranks"},
+        {"0,128", 0, "does not deal 128 experts to 2 ranks"},
+        {"100,28,", 0, "does not deal 128 experts to 2 ranks"},
+        {"64,x64", 0, "does not deal 128 experts to 2 ranks"},
+        {"64,32,32", 0, "does not deal 128 experts to 2 ranks"},
+        {NULL, 8, ""},
+        {NULL, 7, "7 slots for rows are fewer than the 8 sequences of a step"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        whim_diag diag = {{0}};
+        whim_engine *engine = NULL;
+        whim_engine_cfg cfg = shape_cfg("shape:qwen3-30b-a3b");
+        cfg.max_seqs = 8;
+        cfg.n_rank = cfg.n_deal = cfg.n_share = 2;
+        cfg.rank = 1;
+        cfg.deal_counts = cases[i].counts;
+        cfg.deal_slots = cases[i].slots;
+        assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag),
+                         cases[i].why[0] != '\0' ? WHIM_ERR_INVALID : WHIM_ERR_OK);
+        assert_non_null(strstr(diag.text, cases[i].why));
+        whim_engine_close(engine);
+    }
+}
+
 /* Of two ranks each multiplies half of what experts do. */
 static void a_rank_multiplies_its_own_experts(void **state)
 {
@@ -561,6 +595,7 @@ int main(void)
         cmocka_unit_test(who_shares_prompts_has_them_all),
         cmocka_unit_test(experts_are_dealt_to_all_ranks),
         cmocka_unit_test(rows_travel_as_is_said),
+        cmocka_unit_test(experts_are_dealt_as_is_said),
         cmocka_unit_test(a_rank_multiplies_its_own_experts),
         cmocka_unit_test(loading_makes_a_runner),
         cmocka_unit_test(a_lost_rank_ends_the_load),

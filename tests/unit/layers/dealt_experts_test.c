@@ -22,6 +22,7 @@ enum {
     MAX_RANK = 4,
     MAX_ROWS = 24,
     N_STEP = 1000,
+    SLOTS = 2,                  /* beyond, rows and choices are two messages */
     N_STORED = WHIM_ACT_Q8 + 1, /* rows travel as F32, BF16 and int8 */
     WAIT_S = 100
 };
@@ -137,12 +138,13 @@ static void share_take(const step *s, const whim_deal *deal, share *out)
 {
     int64_t by = s->is_cut ? deal->n_rank : 1, first = s->is_cut ? deal->rank : 0;
     int64_t n = s->n_row / by;
-    uint64_t own = whim_rng_at(s->seed, 1000 + (uint64_t)deal->rank);
-    out->apart = (whim_deal_apart){s->is_cut ? n : 0, out->marks};
+    uint64_t own = whim_rng_at(s->seed, 1000 + (uint64_t)(s->is_cut ? deal->rank : 0));
+    bool pads = own / 64 % 4 == 0;
+    out->apart = (whim_deal_apart){s->is_cut ? n : 0, s->is_cut || pads ? out->marks : NULL};
     out->n_row = s->is_cut && own % 3 != 0 ? (int64_t)(own / 3 % (uint64_t)(n + 1)) : n;
     for (int64_t i = 0; i < out->n_row; i++) {
         int64_t r = first + i * by;
-        bool is_padding = s->is_cut && own / 64 % 4 == 0 && (own >> (8 + i)) % 2 == 0;
+        bool is_padding = pads && (own >> (8 + i)) % 2 == 0;
         out->marks[i] = is_padding ? -1 : (int32_t)i;
         memcpy(out->x + i * D, s->x + r * D, D * sizeof *s->x);
         memcpy(out->weights + i * K, s->weights + r * K, K * sizeof *s->weights);
@@ -178,6 +180,10 @@ static bool step_run(rank_ctx *rank, const whim_deal *deal, const step *s)
     return err == WHIM_ERR_OK && memcmp(y, own_rows.wanted, (size_t)a.n_row * D * sizeof *y) == 0;
 }
 
+/* Experts of each rank where they are not as many. */
+static const int32_t uneven[MAX_RANK + 1][MAX_RANK] = {
+    [2] = {1, 6}, [3] = {4, 1, 2}, [4] = {3, 1, 1, 2}};
+
 static void rank_main(void *ctx)
 {
     rank_ctx *rank = ctx;
@@ -187,9 +193,11 @@ static void rank_main(void *ctx)
     binder.n_deal = rank->comm.n_rank;
     binder.deal_rank = rank->comm.rank;
     binder.deal_rows_fixed = true;
+    binder.deal_slots = SLOTS;
     const whim_deal *deals[N_STORED];
     for (int32_t act = 0; act < N_STORED; act++) {
         binder.deal_rows = (whim_act)act;
+        binder.deal_counts = act == WHIM_ACT_BF16 ? uneven[binder.n_deal] : NULL;
         deals[act] = whim_deal_make(&config, &binder);
     }
     for (int64_t i = 0; !binder.failed && i < N_STEP; i++) {

@@ -29,6 +29,8 @@ static whim_engine_cfg leader(void)
         .n_group = 2,
         .n_deal = 3,
         .deal_rows = "bf16",
+        .deal_counts = "1,2,3",
+        .deal_slots = 6,
     };
 }
 
@@ -50,6 +52,8 @@ static void all_of_it_arrives(void **state)
     assert_string_equal(got.kv_type, cfg.kv_type);
     assert_string_equal(got.kv_dir, cfg.kv_dir);
     assert_string_equal(got.deal_rows, cfg.deal_rows);
+    assert_string_equal(got.deal_counts, cfg.deal_counts);
+    assert_int_equal(got.deal_slots, 6);
     assert_null(got.backend);
     assert_memory_equal(got.sizes, &sizes, sizeof sizes);
     assert_true(got.rank == 2 && got.n_rank == 4 && got.n_share == 4 && got.n_group == 2 &&
