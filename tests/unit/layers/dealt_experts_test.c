@@ -264,10 +264,28 @@ static void experts_are_dealt_in_order(void **state)
     }
 }
 
+static void experts_are_dealt_as_is_said(void **state)
+{
+    (void)state;
+    static const int32_t firsts[] = {0, 4, 5, N_EXPERT};
+    for (int32_t r = 0; r < 3; r++) {
+        whim_binder binder;
+        whim_binder_init(&binder);
+        binder.n_deal = 3;
+        binder.deal_rank = r;
+        binder.deal_counts = uneven[3];
+        whim_part own = whim_deal_own(whim_deal_make(&config, &binder));
+        assert_int_equal(own.at, firsts[r]);
+        assert_int_equal(own.n, uneven[3][r]);
+        whim_binder_deinit(&binder);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experts_are_dealt_in_order),
+        cmocka_unit_test(experts_are_dealt_as_is_said),
         cmocka_unit_test(steps_have_the_bits_of_one_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
