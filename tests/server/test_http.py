@@ -19,7 +19,7 @@ def test_unknown_paths(server):
     assert twice.status_code == 404 and "/v1" in twice.json()["error"]["message"] and "base" in twice.json()["error"]["message"]
     near = server.post("/v1/chat/completion", CHAT)
     assert near.status_code == 404 and "/v1/chat/completions" in near.json()["error"]["message"]
-    for path in ("/v1/embeddings", "/api/pull", "/api/embed", "/props", "/x/../y", "/v1/chat//completions"):
+    for path in ("/v1/embeddings", "/api/pull", "/api/embed", "/lora-adapters", "/x/../y", "/v1/chat//completions"):
         assert server.http.get(path).status_code == 404
     assert server.http.get("/%00").status_code == 400
 
