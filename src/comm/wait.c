@@ -23,11 +23,15 @@ int64_t whim_comm_ticks(struct whim_comm_shared *shared, int32_t rank)
     return pid != (int32_t)getpid() && whim_os_process_get(pid, &process) ? process.cpu_ticks : 0;
 }
 
-/* Whoever is far behind still comes: each round and letter counts. */
-static bool has_moved(whim_comm_wait *wait, whim_comm_seat *seat)
+/* Whoever is far behind still comes: each round and letter counts, also those of its block that
+ * the one who waits is not in. */
+static bool has_moved(whim_comm_wait *wait, struct whim_comm_shared *shared, int32_t peer)
 {
-    uint32_t round = atomic_load_explicit(&seat->n_round, memory_order_relaxed);
-    uint32_t read = atomic_load_explicit(&seat->read.n, memory_order_relaxed);
+    whim_comm_seat *seats = &shared->seats[peer % shared->n_rank];
+    uint32_t round = 0, read = atomic_load_explicit(&seats->read.n, memory_order_relaxed);
+    for (int32_t set = 0; set < WHIM_COMM_SETS; set++) {
+        round += atomic_load_explicit(&seats[set * shared->n_rank].n_round, memory_order_relaxed);
+    }
     bool moved = round != wait->moved_round || read != wait->moved_read;
     wait->moved_round = round;
     wait->moved_read = read;
@@ -38,7 +42,7 @@ static void peer_look(whim_comm_wait *wait, struct whim_comm_shared *shared, int
 {
     int64_t ticks = whim_comm_ticks(shared, peer);
     wait->looked_ns = wait->waited_ns;
-    if (has_moved(wait, &shared->seats[peer])) {
+    if (has_moved(wait, shared, peer)) {
         wait->moved_ns = wait->waited_ns;
     }
     if (ticks > wait->worked_ticks) {
