@@ -253,6 +253,15 @@ static whim_err read_id(const reader *r, const char *name, int32_t *id, const ch
     return WHIM_ERR_OK;
 }
 
+/* A mark that only some requests need: an id that no token has is none. */
+static whim_err read_mark(const reader *r, const char *name, int32_t *id)
+{
+    int64_t value = -1;
+    WHIM_TRY(whim_gguf_get_int(r->gguf, name, INT64_MIN, INT64_MAX, &value, r->diag));
+    *id = value >= 0 && value < r->tok->vocab.count ? (int32_t)value : -1;
+    return WHIM_ERR_OK;
+}
+
 /* Files of before 2024-10 call the first three otherwise. */
 static whim_err read_fim(const reader *r, whim_fim *fim)
 {
@@ -268,9 +277,9 @@ static whim_err read_fim(const reader *r, whim_fim *fim)
         {KEY("fim_sep_token_id"), NULL, &fim->file},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        WHIM_TRY(read_id(r, rows[i].name, rows[i].id, NULL));
+        WHIM_TRY(read_mark(r, rows[i].name, rows[i].id));
         if (*rows[i].id < 0 && rows[i].old_name != NULL) {
-            WHIM_TRY(read_id(r, rows[i].old_name, rows[i].id, NULL));
+            WHIM_TRY(read_mark(r, rows[i].old_name, rows[i].id));
         }
     }
     return WHIM_ERR_OK;
