@@ -125,6 +125,8 @@ struct whim_grammar_builder {
     gmatcher *matchers;
     int64_t n_matcher, cap_matcher;
     int64_t n_choice;     /* choices of schemas merged so far */
+    int64_t n_joined;     /* and keys of theirs that were joined */
+    bool without_calls;   /* what is made is compared with other parts: no rules of its own */
     whim_diag impossible; /* the first schema that no value fits, "" for none */
     gproduct product;     /* made last: the same part is often written many times in a row */
 };

@@ -245,6 +245,11 @@ def grammar_rows():
     yield "oneOf of 40 that all fit", posted(CHAT, with_schema(
         {"oneOf": [{"properties": {f"p{i}": {"minimum": i}, f"q{i}": {"maxLength": i}}} for i in range(40)]})), (200, 400)
     yield "schema with not 50 deep", posted(CHAT, with_schema(nested_not(50))), (200, 400)
+    twice = {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 2} for i in range(29)} | {"a29": {"const": 1}}
+    yield "schema that doubles 29 times", posted(CHAT, with_schema({"$defs": twice, "$ref": "#/$defs/a0"})), 400
+    yield "schema whose opposite doubles", posted(CHAT, with_schema({"$defs": twice, "not": {"$ref": "#/$defs/a0"}})), 400
+    yield "schema with 50,000 items schemas", posted(CHAT, with_schema({"type": "array", "allOf": [{"items": {"a": 0}}] + [{"items": {}}] * 50000})), (200, 400)
+    yield "schema with 120,000 names", posted(CHAT, with_schema({"type": "object", "allOf": [{"required": [f"{c}{i}" for i in range(60000)]} for c in "kj"]})), (200, 400)
     yield "schema that is not what it is", posted(CHAT, with_schema({"type": "object", "not": {"$ref": "#"}})), (200, 400)
     yield "schema with a type that does not exist", posted(CHAT, with_schema({"type": "spell"})), 400
     yield "minItems 10^9", posted(CHAT, with_schema({"type": "array", "items": {"type": "null"}, "minItems": 10 ** 9})), 400

@@ -175,7 +175,7 @@ static const json_t *only_choice(whim_grammar_builder *b, const json_t *list, co
     const json_t *choice = with_choice(b, rest, json_array_get(merged, i), place, depth);
     choice = json_is_object(choice) ? as_written(b, choice) : choice;
     for (size_t k = 0; k < json_array_size(merged) && json_is_object(choice); k++) {
-        if (k == i || whim_schema_excludes(choice, json_array_get(merged, k), 0)) {
+        if (k == i || whim_schema_excludes(choice, json_array_get(merged, k))) {
             continue;
         }
         json_t *not_other = json_pack("{s:O}", "not", json_array_get(list, k));
@@ -194,7 +194,7 @@ int32_t whim_gb_schema_one_of(whim_grammar_builder *b, const json_t *list, const
         gplace each = {.up = place, .index = (int64_t)i};
         for (size_t k = 0; k < json_array_size(merged) && apart; k++) {
             apart = k == i ||
-                    whim_schema_excludes(json_array_get(merged, i), json_array_get(merged, k), 0);
+                    whim_schema_excludes(json_array_get(merged, i), json_array_get(merged, k));
         }
         const json_t *choice =
             only_choice(b, list, merged, i, rest != NULL ? rest : json_true(), &each, depth);

@@ -88,11 +88,22 @@ static int32_t types_of(const json_t *s, bool written)
     json_t *value;
     json_object_foreach((json_t *)s, key, value)
     {
-        const char *speaks_of = type == NULL && written ? whim_schema_speaks_of(key) : NULL;
+        bool says = strcmp(key, "format") != 0 || whim_schema_holds_text(s); /* of any name */
+        const char *speaks_of = type == NULL && written && says ? whim_schema_speaks_of(key) : NULL;
         bits |= speaks_of != NULL ? type_bit(speaks_of) : 0;
     }
     bool open = is_open(s) || json_object_get(s, GK_NOT_VALUES) != NULL;
     return type == NULL && (bits == 0 || open || !written) ? ALL : bits;
+}
+
+/* Comparisons of a question, which schemas of many names and levels could ask for without end. */
+enum { MOST_WORK = 1000000 };
+
+/* False: there were too many. */
+static bool spend(int64_t *work, size_t one, size_t two)
+{
+    *work += 1 + (int64_t)one * (int64_t)(two > 0 ? two : 1);
+    return *work <= MOST_WORK;
 }
 
 static bool has_constant(const json_t *s, const json_t *value)
@@ -116,11 +127,13 @@ static bool among(const json_t *list, const json_t *value)
 }
 
 /* Constants of the one are none of the other. */
-static bool constants_differ(const json_t *mine, const json_t *other)
+static bool constants_differ(const json_t *mine, const json_t *other, int64_t *work)
 {
     const json_t *list = constants(mine), *not_them = json_object_get(other, GK_NOT_VALUES);
     bool bound = constants(other) != NULL;
-    if (list == NULL || (!bound && not_them == NULL)) {
+    size_t n_other = json_array_size(constants(other)) + json_array_size(not_them);
+    if (list == NULL || (!bound && not_them == NULL) ||
+        !spend(work, json_array_size(list), n_other)) {
         return false;
     }
     if (one_constant(mine)) {
@@ -176,9 +189,17 @@ static bool lacks(const json_t *s, const char *key, bool written)
            (written && more == NULL && !open && json_object_size(properties) > 0);
 }
 
-static bool objects_differ(const json_t *mine, const json_t *other, int32_t depth)
+static bool excludes(const json_t *mine, const json_t *other, int32_t depth, int64_t *work);
+
+static bool objects_differ(const json_t *mine, const json_t *other, int32_t depth, int64_t *work)
 {
     const json_t *lists[] = {json_object_get(mine, "required"), json_object_get(other, "required")};
+    size_t n = json_array_size(lists[0]) + json_array_size(lists[1]);
+    n += json_array_size(json_object_get(mine, GK_ABSENT)) +
+         json_array_size(json_object_get(other, GK_ABSENT));
+    if (!spend(work, n, n)) {
+        return false;
+    }
     for (int32_t side = 0; side < 2; side++) {
         for (size_t i = 0; i < json_array_size(lists[side]); i++) {
             const char *key = json_string_value(json_array_get(lists[side], i));
@@ -188,7 +209,7 @@ static bool objects_differ(const json_t *mine, const json_t *other, int32_t dept
             const json_t *a = said_of(mine, key), *b = said_of(other, key);
             if ((side == 0 && lacks(other, key, false)) ||
                 (side == 1 && lacks(mine, key, depth == 0)) ||
-                (a != NULL && b != NULL && whim_schema_excludes(a, b, depth + 1))) {
+                (a != NULL && b != NULL && excludes(a, b, depth + 1, work))) {
                 return true;
             }
         }
@@ -232,7 +253,7 @@ static bool numbers_differ(const json_t *mine, const json_t *other)
     return differ;
 }
 
-static bool arrays_differ(const json_t *mine, const json_t *other, int32_t depth)
+static bool arrays_differ(const json_t *mine, const json_t *other, int32_t depth, int64_t *work)
 {
     const json_t *lo = json_object_get(mine, "minItems"),
                  *other_lo = json_object_get(other, "minItems");
@@ -242,27 +263,33 @@ static bool arrays_differ(const json_t *mine, const json_t *other, int32_t depth
                  json_object_get(other, "prefixItems") == NULL && json_is_object(items) &&
                  json_is_object(others);
     return ranges_differ(mine, other, "minItems", "maxItems") ||
-           (some && plain && whim_schema_excludes(items, others, depth + 1));
+           (some && plain && excludes(items, others, depth + 1, work));
 }
 
-bool whim_schema_excludes(const json_t *mine, const json_t *other, int32_t depth)
+static bool excludes(const json_t *mine, const json_t *other, int32_t depth, int64_t *work)
 {
     if (json_is_false(mine) || json_is_false(other)) {
         return true;
     }
-    if (!json_is_object(mine) || !json_is_object(other) || depth > DEEP) {
+    if (!json_is_object(mine) || !json_is_object(other) || depth > DEEP || !spend(work, 0, 0)) {
         return false;
     }
     int32_t common = types_of(mine, depth == 0) & types_of(other, false);
-    if (common == 0 || constants_differ(mine, other) || constants_differ(other, mine)) {
+    if (common == 0 || constants_differ(mine, other, work) || constants_differ(other, mine, work)) {
         return true;
     }
     if (constants(mine) != NULL || constants(other) != NULL) {
         return false;
     }
-    return ((common & OBJECT) == 0 || objects_differ(mine, other, depth)) &&
-           ((common & ARRAY) == 0 || arrays_differ(mine, other, depth)) &&
+    return ((common & OBJECT) == 0 || objects_differ(mine, other, depth, work)) &&
+           ((common & ARRAY) == 0 || arrays_differ(mine, other, depth, work)) &&
            ((common & STRING) == 0 || ranges_differ(mine, other, "minLength", "maxLength")) &&
            ((common & NUMBER) == 0 || numbers_differ(mine, other)) &&
            (common & (BOOLEAN | NIL)) == 0;
+}
+
+bool whim_schema_excludes(const json_t *mine, const json_t *other)
+{
+    int64_t work = 0;
+    return excludes(mine, other, 0, &work);
 }

@@ -57,7 +57,16 @@ static json_t *both(json_t *one, json_t *two)
     if (two == NULL || json_is_true(two) || json_is_false(one) || json_equal(one, two)) {
         return json_incref(one);
     }
-    return json_pack("{s:[O,O]}", "allOf", one, two);
+    json_t *all = json_object_size(one) == 1 ? json_object_get(one, "allOf") : NULL;
+    if (!json_is_array(all)) {
+        return json_pack("{s:[O,O]}", "allOf", one, two);
+    }
+    all = json_copy(all); /* a longer list, not a deeper one: many may be joined */
+    if (all == NULL || json_array_append(all, two) != 0) {
+        json_decref(all);
+        return NULL;
+    }
+    return json_pack("{s:o}", "allOf", all);
 }
 
 const json_t *whim_gb_schema_both(whim_grammar_builder *b, const json_t *one, const json_t *two)
@@ -84,11 +93,14 @@ static bool has_value(const json_t *list, const json_t *value)
 }
 
 /* Values of both lists, or of either. */
-static json_t *join_lists(const json_t *one, const json_t *two, bool in_both)
+static json_t *join_lists(merge *m, const json_t *one, const json_t *two, bool in_both)
 {
     json_t *list = in_both ? json_array() : json_copy((json_t *)one);
     for (size_t i = 0; i < json_array_size(two) && list != NULL; i++) {
         json_t *value = json_array_get(two, i);
+        if (i % 64 == 0 && whim_gb_late(m->b)) { /* each is compared with a whole list */
+            break;
+        }
         if (has_value(one, value) == in_both) {
             json_array_append(list, value);
         }
@@ -170,6 +182,12 @@ static bool join_keys(merge *m, json_t *joined, const json_t *from, const json_t
     {
         if (json_object_get(joined, key) != NULL) {
             continue;
+        }
+        if (++m->b->n_joined > 2 * m->b->limits.max_nodes) {
+            return fail(m, "properties", "are too many to be joined with those of other schemas");
+        }
+        if (m->b->n_joined % 1024 == 0 && whim_gb_late(m->b)) {
+            return false;
         }
         json_t *one = said_of_key(m, m->out, key), *two = said_of_key(m, s, key);
         bool ok = whim_gb_put(m->b, joined, key, both(one, two)) && !whim_gb_failed(m->b);
@@ -278,7 +296,8 @@ static bool merge_arrays(merge *m, const json_t *s)
 static bool add_to_list(merge *m, const char *key, const json_t *values)
 {
     json_t *old = json_object_get(m->out, key);
-    return put(m, key, old == NULL ? json_copy((json_t *)values) : join_lists(old, values, false));
+    return put(m, key,
+               old == NULL ? json_copy((json_t *)values) : join_lists(m, old, values, false));
 }
 
 static bool add_one(merge *m, const char *key, json_t *value)
@@ -320,7 +339,7 @@ static bool merge_keyword(merge *m, const char *key, json_t *old, json_t *value)
         return add_to_list(m, key, value);
     }
     if (strcmp(key, "enum") == 0) {
-        json_t *list = join_lists(old, value, true);
+        json_t *list = join_lists(m, old, value, true);
         bool none = json_array_size(list) == 0;
         return put(m, key, list) && (!none || never(m, "the values of enum", "leave no value"));
     }
@@ -553,6 +572,9 @@ static const json_t *settled(merge *m, const json_t *s, int32_t depth)
 /* `own`: the schema that all this is merged for. */
 static bool merge_into(merge *m, const json_t *s, bool own, int32_t depth)
 {
+    if (whim_gb_late(m->b)) { /* references may double at each level */
+        return false;
+    }
     if (json_is_true(s)) {
         return true;
     }

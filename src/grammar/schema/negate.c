@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { MOST_CHOICES = 4096, MOST_COUNT = 1000000000 };
+
 typedef struct negation {
     whim_grammar_builder *b;
     const gplace *place;
@@ -106,7 +108,9 @@ static bool negate_bound(negation *n, const json_t *s, const char *key, const js
         if (json_is_boolean(value) || (bounds[i].step != 0 && count < 0)) {
             return true; /* a flag of draft 4, or a bound that nothing breaks */
         }
-        if (bounds[i].step != 0) {
+        if (bounds[i].step != 0 && !(count <= MOST_COUNT)) {
+            n->left_out = key;
+        } else if (bounds[i].step != 0) {
             add(n, bounds[i].type, bounds[i].other, json_integer((json_int_t)count));
         } else {
             add(n, bounds[i].type,
@@ -190,7 +194,11 @@ static void negate_keyword(negation *n, const json_t *s, const char *key, json_t
 
 static void negate_into(negation *n, const json_t *s, int32_t depth)
 {
-    if (s == NULL || json_is_true(s) || whim_gb_failed(n->b)) {
+    if (s == NULL || json_is_true(s) || whim_gb_late(n->b)) {
+        return;
+    }
+    if (json_array_size(n->list) > MOST_CHOICES) { /* references may double them at each level */
+        (void)whim_gb_fail_at(n->b, n->place, "not", "has too many opposites");
         return;
     }
     if (json_is_false(s)) {

@@ -237,7 +237,10 @@ static int32_t named_key(object *o)
         return ok ? -1 : whim_gb_no_memory(o->b);
     }
     bool says = json_is_false(flat) || json_object_size(flat) > 1;
-    return says ? whim_gb_schema_node(o->b, flat, &place, o->depth + 1) : -1;
+    o->b->without_calls = true;
+    int32_t key = says ? whim_gb_schema_node(o->b, flat, &place, o->depth + 1) : -1;
+    o->b->without_calls = false;
+    return key;
 }
 
 /* A key and a value besides the listed ones, or -1: there are none. */

@@ -3,12 +3,13 @@
  *
  * What is written is always valid, but not every valid value can be written: keys come in the
  * schema's order, keys that the schema does not list come only where additionalProperties is given,
- * a type that is not said is the one that the keywords speak about, and oneOf is taken as anyOf. */
+ * a type that is not said is the one that the keywords speak about. */
 #include "grammar/schema/schema.h"
 
 #include "base/alloc.h"
 #include "base/str.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -166,7 +167,8 @@ static void pointer_step(const char **at, char *key, size_t room)
         if (c == '~' && ((*at)[1] == '0' || (*at)[1] == '1')) {
             c = (*at)[1] == '0' ? '~' : '/';
             (*at)++;
-        } else if (c == '%' && (*at)[1] != '\0' && sscanf(*at + 1, "%2x", &code) == 1) {
+        } else if (c == '%' && isxdigit((unsigned char)(*at)[1]) &&
+                   isxdigit((unsigned char)(*at)[2]) && sscanf(*at + 1, "%2x", &code) == 1) {
             c = (char)code;
             *at += 2;
         }

@@ -40,7 +40,7 @@ bool whim_schema_is_type(const json_t *value, const char *type);
 const char *whim_schema_speaks_of(const char *key);
 
 /* Whether surely no answer to a merged schema fits another merged one. */
-bool whim_schema_excludes(const json_t *mine, const json_t *other, int32_t depth);
+bool whim_schema_excludes(const json_t *mine, const json_t *other);
 
 /* The list of values, or the one, that a schema names itself or in allOf; both NULL: none. */
 typedef struct gnamed {

@@ -127,6 +127,9 @@ static int32_t pattern_node(whim_grammar_builder *b, const json_t *pattern, bool
 {
     gplace at = {.up = place, .key = "pattern"};
     char buf[GPLACE_ROOM];
+    if (!json_is_string(pattern)) {
+        return whim_gb_fail_at(b, place, "pattern", "must be a text");
+    }
     return whim_gb_regex(b, json_string_value(pattern),
                          (gregex_mode){.json = !plain, .search = true}, whim_gplace_text(&at, buf));
 }
@@ -227,12 +230,16 @@ int32_t whim_gb_schema_string(whim_grammar_builder *b, const json_t *s, const gp
     if (whim_gb_failed(b)) {
         return -1;
     }
+    if (body < 0 && b->without_calls) {
+        return whim_gb_quoted(b, whim_grammar_repeat(b, one_char(b, false, true), 0, -1));
+    }
     if (body < 0) {
         return whim_gb_json_string(b);
     }
     static const char *const others[] = {"pattern", "format", GK_PATTERNS, GK_NOT_PATTERNS,
                                          GK_NOT_VALUES};
-    bool length_alone = b->nodes[body].kind == GN_REPEAT && b->nodes[body].hi >= SHARED_LENGTH;
+    bool length_alone =
+        b->nodes[body].kind == GN_REPEAT && b->nodes[body].hi >= SHARED_LENGTH && !b->without_calls;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         length_alone = length_alone && json_object_get(s, others[i]) == NULL;
     }

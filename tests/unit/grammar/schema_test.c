@@ -135,6 +135,10 @@ static void schemas_take_their_texts(void **state)
          "\"maxLength\":1},\"additionalProperties\":{}}",
          {"{}", "{\"x\":1}", "{\"x\":1,\"y\":2}"},
          {"{\"ab\":1}", "{\"x\":1,\"cd\":2}"}},
+        {"{\"type\":\"object\",\"properties\":{\"name\":{}},\"required\":[\"name\"],"
+         "\"propertyNames\":{\"maxLength\":64},\"additionalProperties\":false}",
+         {"{\"name\":1}"},
+         {"{}", "{\"other\":1}"}},
         {"{\"allOf\":[{\"pattern\":\"a\"},{\"pattern\":\"b\"},{\"type\":\"string\",\"pattern\":"
          "\"c\"}]}",
          {"\"abc\"", "\"c-b-a\""},
@@ -225,6 +229,7 @@ static void schemas_take_their_texts(void **state)
          {"{\"a\":1}", "{\"a\":2}"},
          {"{}", "{\"a\":3}"}},
         {"{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":2}]}", {"1"}, {"2", "3", "1.5"}},
+        {"{\"$ref\":\"#/$defs/%41\",\"$defs\":{\"A\":{\"const\":1}}}", {"1"}, {"2"}},
         {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":"
          "\"integer\"},\"c\":{\"type\":\"integer\"}},\"dependencies\":{\"a\":[\"b\"],\"b\":{"
          "\"properties\":{\"c\":{\"minimum\":3}},\"required\":[\"c\"]}}}",
@@ -325,6 +330,12 @@ static void what_is_refused_has_its_place(void **state)
         {"{\"type\":\"array\",\"not\":{\"const\":[1]}}", "schema must not be an object or array"},
         {"{\"not\":{\"not\":{\"properties\":{\"a\":{}}}},\"unevaluatedProperties\":false}",
          "unevaluatedProperties of schemas that hold together is not supported beside not"},
+        {"{\"oneOf\":[{\"format\":\"int32\"},{\"type\":\"integer\"}]}",
+         "schema.oneOf[1].not: the opposite of format"},
+        {"{\"not\":{\"pattern\":5}}", "pattern must be a text"},
+        {"{\"type\":\"string\",\"allOf\":[{\"pattern\":\"a\"},{\"pattern\":5}]}",
+         "pattern must be a text"},
+        {"{\"$ref\":\"#/%a\"}", "#/%a"},
         {"{\"dependencies\":3}", "schema.dependencies must be"},
         {"{\"not\":{}}", "schema has schemas that hold together, and not"},
         {"{\"strict\":true,\"$dynamicRef\":\"#a\"}", "schema.$dynamicRef"},
