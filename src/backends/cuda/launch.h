@@ -53,6 +53,14 @@ void whim_cuda_made_set(whim_stream *base, const float *x, int64_t x_stride, int
 /* The rows of a product in its `tiles`, of `rows` each. */
 whim_err whim_cuda_tiles_make(whim_stream *base, whim_cuda_few_args *a, int32_t rows);
 
+/* Items of n_tile tiles of outputs that all matrices have. */
+int64_t whim_cuda_product_items(const whim_cuda_few_args *a, int64_t n_tile);
+
+/* Up to 8 rows: a block for each multiprocessor; as many tiles at once as give the one with most
+ * the least. `first` is the kernel for two tiles at once, `bytes` the shared memory of each. */
+whim_err whim_cuda_few_launch(whim_stream *base, whim_cuda_few_args *a, whim_cuda_kernel first,
+                              int32_t (*bytes)(int32_t n_tile, bool deep));
+
 /* Products of any rows with BF16 matrices, whose `tiles` are made first, and with FP8 ones
  * (products_fp8.c). */
 whim_err whim_cuda_mm_launch(whim_stream *base, whim_cuda_few_args *a);

@@ -3,44 +3,13 @@
  * decides about speed alone. */
 #include "backends/cuda/launch.h"
 
-/* Items of n_tile tiles of outputs that all matrices have. */
-static int64_t items(const whim_cuda_few_args *a, int64_t n_tile)
-{
-    int64_t n = 0, each = a->swiglu ? n_tile / 2 : n_tile;
-    for (int32_t i = 0; i < (a->swiglu ? 1 : a->n_matrix); i++) {
-        n += whim_cuda_ceil_div(whim_cuda_ceil_div(a->matrix[i].n, WHIM_CUDA_TILE), each);
-    }
-    return n;
-}
-
-/* Up to 8 rows (mma_fp8_few.cuh): a block for each multiprocessor; as many tiles at once as give
- * the one with most the least. */
-static whim_err few_launch(whim_stream *base, whim_cuda_few_args *a)
-{
-    const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
-    int64_t n_mp = dev->n_multiprocessor, least = INT64_MAX;
-    int32_t n_tile = 0;
-    for (int32_t t = 4; t >= 2; t--) {
-        int64_t most = whim_cuda_ceil_div(items(a, t), n_mp) * t;
-        if (most < least && (t != 3 || !a->swiglu)) {
-            least = most;
-            n_tile = t;
-        }
-    }
-    int64_t n_item = items(a, n_tile);
-    WHIM_TRY(whim_cuda_tiles_make(base, a, WHIM_CUDA_TILE));
-    return whim_cuda_launch(base, WHIM_CUDA_K_mm_fp8_few_2 + (whim_cuda_kernel)(n_tile - 2),
-                            (whim_cuda_shape){n_item < n_mp ? n_item : n_mp, 1, 128,
-                                              whim_cuda_pf_bytes(n_tile, dev->has_wide)},
-                            a);
-}
-
 /* Many rows (mma_fp8_bulk.cuh): two multiprocessors take an item together. */
 static whim_err bulk_launch(whim_stream *base, whim_cuda_few_args *a)
 {
     enum { ROWS = 128, BLOCKS = 2, THREADS = 384, TILES = WHIM_CUDA_MM_OUTPUTS / WHIM_CUDA_TILE };
     int64_t at_once = ((const whim_cuda_stream *)base)->dev->n_multiprocessor / BLOCKS;
-    int64_t n_item = items(a, BLOCKS * TILES) * whim_cuda_ceil_div(a->n_row, ROWS);
+    int64_t n_item =
+        whim_cuda_product_items(a, BLOCKS * TILES) * whim_cuda_ceil_div(a->n_row, ROWS);
     WHIM_TRY(whim_cuda_tiles_make(base, a, ROWS));
     return whim_cuda_launch(base, WHIM_CUDA_K_mm_fp8_bulk_128,
                             (whim_cuda_shape){BLOCKS * (n_item < at_once ? n_item : at_once), 1,
@@ -54,7 +23,8 @@ static whim_err some_launch(whim_stream *base, whim_cuda_few_args *a)
 {
     enum { FORMS = 3 }; /* of 16, 32 and 64 rows */
     const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
-    int64_t n_tile = a->swiglu ? 2 * items(a, 2) : items(a, 1), n_mp = dev->n_multiprocessor;
+    int64_t n_tile = a->swiglu ? 2 * whim_cuda_product_items(a, 2) : whim_cuda_product_items(a, 1),
+            n_mp = dev->n_multiprocessor;
     int64_t n_item = whim_cuda_ceil_div(n_tile, WHIM_CUDA_PR_TILES);
     bool split = !a->swiglu && n_item <= dev->n_cluster;
     int32_t form = (a->n_row > 16) + (a->n_row > 32) + (split ? FORMS : 0);
@@ -75,15 +45,16 @@ static whim_err any_launch(whim_stream *base, whim_cuda_few_args *a)
     /* Those that were left may be larger tiles. */
     ((whim_cuda_stream *)base)->made.x = NULL;
     WHIM_TRY(whim_cuda_tiles_make(base, a, WHIM_CUDA_TILE));
-    return whim_cuda_launch(base, some ? WHIM_CUDA_K_mm_fp8_4 : WHIM_CUDA_K_mm_fp8_2,
-                            whim_cuda_items(items(a, TILES) * n_row_block, THREADS), a);
+    return whim_cuda_launch(
+        base, some ? WHIM_CUDA_K_mm_fp8_4 : WHIM_CUDA_K_mm_fp8_2,
+        whim_cuda_items(whim_cuda_product_items(a, TILES) * n_row_block, THREADS), a);
 }
 
 whim_err whim_cuda_fp8_launch(whim_stream *base, whim_cuda_few_args *a)
 {
     const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
     if (a->n_row <= WHIM_CUDA_MF_ROWS) {
-        return few_launch(base, a);
+        return whim_cuda_few_launch(base, a, WHIM_CUDA_K_mm_fp8_few_2, whim_cuda_pf_bytes);
     }
     if (dev->has_wide && a->k > 0) {
         return a->n_row > WHIM_CUDA_MADE_ROWS ? bulk_launch(base, a) : some_launch(base, a);

@@ -93,8 +93,7 @@ static whim_cuda_kernel kernel_of(const whim_cuda_device *dev, const mm_form *fo
     return split ? form->split : form->whole;
 }
 
-/* Items of n_tile tiles that mma_few.cuh has of all matrices. */
-static int64_t few_items(const whim_cuda_few_args *a, int32_t n_tile)
+int64_t whim_cuda_product_items(const whim_cuda_few_args *a, int64_t n_tile)
 {
     int64_t n = 0, each = a->swiglu ? n_tile / 2 : n_tile;
     for (int32_t i = 0; i < (a->swiglu ? 1 : a->n_matrix); i++) {
@@ -103,25 +102,24 @@ static int64_t few_items(const whim_cuda_few_args *a, int32_t n_tile)
     return n;
 }
 
-/* A block for each multiprocessor; as many tiles at once as give the one with most the least. */
-static whim_err mf_launch(whim_stream *base, whim_cuda_few_args *a)
+whim_err whim_cuda_few_launch(whim_stream *base, whim_cuda_few_args *a, whim_cuda_kernel first,
+                              int32_t (*bytes)(int32_t n_tile, bool deep))
 {
     const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
     int64_t n_mp = dev->n_multiprocessor, least = INT64_MAX;
     int32_t n_tile = 0;
     for (int32_t t = 4; t >= 2; t--) {
-        int64_t most = whim_cuda_ceil_div(few_items(a, t), n_mp) * t;
+        int64_t most = whim_cuda_ceil_div(whim_cuda_product_items(a, t), n_mp) * t;
         if (most < least && (t != 3 || !a->swiglu)) {
             least = most;
             n_tile = t;
         }
     }
-    int64_t n_item = few_items(a, n_tile);
+    int64_t n_item = whim_cuda_product_items(a, n_tile);
     WHIM_TRY(whim_cuda_tiles_make(base, a, WHIM_CUDA_TILE));
-    return whim_cuda_launch(base, WHIM_CUDA_K_mm_few_2 + (whim_cuda_kernel)(n_tile - 2),
-                            (whim_cuda_shape){n_item < n_mp ? n_item : n_mp, 1, 128,
-                                              whim_cuda_mf_bytes(n_tile, dev->has_wide)},
-                            a);
+    return whim_cuda_launch(
+        base, first + (whim_cuda_kernel)(n_tile - 2),
+        (whim_cuda_shape){n_item < n_mp ? n_item : n_mp, 1, 128, bytes(n_tile, dev->has_wide)}, a);
 }
 
 /* Many rows (mma_bulk.cuh): two multiprocessors take an item together, of 128 or 192 rows,
@@ -173,7 +171,7 @@ static whim_err some_launch(whim_stream *base, whim_cuda_few_args *a)
                                       {13, WHIM_CUDA_K_mm_rows_split_13}},
                            whole[] = {{4, WHIM_CUDA_K_mm_rows_4}, {12, WHIM_CUDA_K_mm_rows_12}};
     const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
-    int64_t n = few_items(a, a->swiglu ? 2 : 1) * (a->swiglu ? 2 : 1), n_item, blocks;
+    int64_t n = whim_cuda_product_items(a, a->swiglu ? 2 : 1) * (a->swiglu ? 2 : 1), n_item, blocks;
     int64_t n_mp = dev->n_multiprocessor;
     const some_form *form = NULL;
     for (int32_t i = 2; i >= 0 && !a->swiglu; i--) {
@@ -203,7 +201,7 @@ whim_err whim_cuda_mm_launch(whim_stream *base, whim_cuda_few_args *a)
     int32_t f = 0, rows;
     if (a->n_row <= WHIM_CUDA_MF_ROWS &&
         n_out * WHIM_CUDA_MM_OUTPUTS * a->k * 2 >= WHIM_CUDA_MF_BYTES) {
-        return mf_launch(base, a);
+        return whim_cuda_few_launch(base, a, WHIM_CUDA_K_mm_few_2, whim_cuda_mf_bytes);
     }
     if (is_some_rows(dev, a->n_row, a->k)) {
         return some_launch(base, a);
