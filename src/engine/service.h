@@ -117,6 +117,8 @@ typedef struct whim_job_cfg {
     int64_t max_tokens;   /* 0: until the context is full; -1: none (fill the cache, or echo) */
     int64_t min_tokens;   /* end tokens are masked before */
     int64_t max_repeated; /* tokens of one cycle that end an answer (sample/repetition.h); 0: any */
+    const int32_t *allowed; /* [n_allowed] nothing but these may come; NULL: anything may */
+    int32_t n_allowed;
     bool ignore_eos;
     bool show_special;    /* special tokens as text */
     const int32_t *shown; /* [n_shown] those that are text in any case */

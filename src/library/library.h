@@ -75,6 +75,8 @@ typedef struct whim_request_extra {
     const int32_t *tool_at;
     bool no_compile;              /* BUSY where a grammar is not known yet */
     const whimbrel_request *like; /* has the same grammar; NULL: none has */
+    const int32_t *allowed;       /* [n_allowed] tokens of the vocabulary; see whim_job_cfg */
+    int32_t n_allowed;
 } whim_request_extra;
 
 /* whimbrel_prepare with more. `field` (128 bytes) names what is wrong. *out is there also after an

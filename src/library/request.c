@@ -354,6 +354,8 @@ static whim_err job_make(making *m)
     r->cfg.n_stop = o->n_stop;
     r->cfg.stop_ids = o->stop_ids;
     r->cfg.n_stop_id = o->n_stop_id;
+    r->cfg.allowed = m->x.allowed;
+    r->cfg.n_allowed = m->x.n_allowed;
     r->cfg.show_special = o->show_special;
     r->cfg.shown = r->model->text.call_ids; /* the parser looks for them */
     const whim_chat_format *format = &r->model->text.format;

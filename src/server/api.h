@@ -71,6 +71,8 @@ typedef struct whim_task {
     json_t *kwargs;           /* chat_template_kwargs */
     bool new_turn, is_closed; /* see whim_prompt_request */
     whim_tool_choice choice;
+    const int32_t *allowed; /* [n_allowed] nothing but these may come; NULL: anything may */
+    int32_t n_allowed;
     json_t *schema;      /* borrowed */
     json_t *schema_read; /* it, where it came as a text; owned */
     /* how the client calls these fields, for messages; literals, or in the arena */
@@ -102,12 +104,14 @@ whim_task *whim_task_open(const whim_api *api, whim_exchange *ex, whim_task_read
 
 /* Readers of fields that dialects share; false with the fault set. */
 /* `model` (a string; a 404 where strict), `stream`, and ours: sampling, penalties, seed,
- * logit_bias, ignore_eos, repetition_detection, min_tokens, stop_token_ids, skip_special_tokens,
+ * fields that name tokens, ignore_eos, repetition_detection, min_tokens, skip_special_tokens,
  * return_token_ids, return_timings, regex, choice, priority, chat_template_kwargs. */
 bool whim_task_read_common(const whim_api *api, const whim_fields *f, whim_task *task);
-/* Parts of it: `model`; sampling, penalties and seed. */
+/* Parts of it: `model`; sampling, penalties and seed; */
 bool whim_task_check_model(const whim_api *api, const whim_fields *f);
 bool whim_task_read_sampling(const whim_api *api, const whim_fields *f, whim_task *task);
+/* `logit_bias`, `stop_token_ids`, `allowed_token_ids`. */
+bool whim_task_read_tokens(const whim_api *api, const whim_fields *f, whim_task *task);
 /* Refuse `key` where another field has said already what the answer must look like; else it is
  * that field, and the caller sets form_at where its name is not the key. */
 bool whim_task_one_form(const whim_fields *f, const char *key, whim_task *task);

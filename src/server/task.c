@@ -99,7 +99,7 @@ whim_task *whim_task_open(const whim_api *api, whim_exchange *ex, whim_task_read
     return task;
 }
 
-/* --- texts and ids ---------------------------------------------------------------------------- */
+/* --- texts ----------------------------------------------------------------------------------- */
 
 /* A list of non-empty texts without NULs, at most `most` of `max_bytes`; a single text where
  * `single`. */
@@ -183,86 +183,6 @@ static bool read_forms(const whim_fields *f, whim_task *task)
     return whim_field_string(f, "regex", &task->ask.regex) && whim_foreign_read(f, task);
 }
 
-static bool read_stop_ids(const whim_api *api, const whim_fields *f, whim_task *task)
-{
-    json_t *list = NULL;
-    if (!whim_field_array(f, "stop_token_ids", &list) || list == NULL) {
-        return list == NULL && whim_field(f, "stop_token_ids") == NULL;
-    }
-    int64_t n = (int64_t)json_array_size(list);
-    if (n > WHIM_MAX_STOPS) {
-        return whim_field_refuse(f, "stop_token_ids", "has %" PRId64 " ids; at most %d are allowed",
-                                 n, WHIM_MAX_STOPS);
-    }
-    int32_t *ids = whim_arena_alloc_array(&task->arena, n, sizeof *ids);
-    if (ids == NULL) {
-        return whim_fault_no_memory(f->fault);
-    }
-    task->ask.stop_ids = ids;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t id;
-        if (!whim_value_int(json_array_get(list, (size_t)i), &id) || id < 0 || id >= api->n_vocab) {
-            return whim_field_refuse(f, "stop_token_ids",
-                                     "must hold token ids from 0 to %d; entry %" PRId64 " is not",
-                                     api->n_vocab - 1, i);
-        }
-        ids[task->ask.n_stop_id++] = (int32_t)id;
-    }
-    return true;
-}
-
-/* "123" and nothing else: no zeros in front, so that no two keys mean the same id. */
-static bool parse_id(const char *text, int32_t n_vocab, int32_t *out)
-{
-    int64_t id = 0;
-    size_t n = strlen(text);
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] < '0' || text[i] > '9' || i >= 10 || (i > 0 && text[0] == '0')) {
-            return false;
-        }
-        id = id * 10 + (text[i] - '0');
-    }
-    *out = (int32_t)(id < n_vocab ? id : 0);
-    return n > 0 && id < n_vocab;
-}
-
-static bool read_bias(const whim_api *api, const whim_fields *f, whim_task *task)
-{
-    json_t *map = NULL, *value;
-    const char *key;
-    if (!whim_field_object(f, "logit_bias", &map) || map == NULL) {
-        return whim_field(f, "logit_bias") == NULL;
-    }
-    int64_t n = (int64_t)json_object_size(map);
-    if (n > api->n_vocab) {
-        return whim_field_refuse(f, "logit_bias",
-                                 "has %" PRId64 " entries; the vocabulary has %d tokens", n,
-                                 api->n_vocab);
-    }
-    whimbrel_logit_bias *bias = whim_arena_alloc_array(&task->arena, n, sizeof *bias);
-    if (bias == NULL) {
-        return whim_fault_no_memory(f->fault);
-    }
-    task->sampling.bias = bias;
-    json_object_foreach(map, key, value)
-    {
-        whimbrel_logit_bias *b = &bias[task->sampling.n_bias++];
-        if (!parse_id(key, api->n_vocab, &b->id)) {
-            return whim_field_refuse(f, "logit_bias",
-                                     "must have token ids from 0 to %d as its keys, not \"%.40s\"",
-                                     api->n_vocab - 1, key);
-        }
-        double amount = json_number_value(value);
-        if (!json_is_number(value) || !(amount >= -100 && amount <= 100)) {
-            return whim_field_refuse(f, "logit_bias",
-                                     "must have numbers from -100 to 100; that of \"%.40s\" is not",
-                                     key);
-        }
-        b->bias = (float)amount;
-    }
-    return true;
-}
-
 /* --- numbers ---------------------------------------------------------------------------------- */
 
 static float clamp(float x, float least, float most)
@@ -327,8 +247,8 @@ bool whim_task_read_common(const whim_api *api, const whim_fields *f, whim_task 
     int64_t priority = 0;
     json_t *kwargs = NULL;
     if (!whim_task_check_model(api, f) || !whim_field_bool(f, "stream", &task->stream) ||
-        !whim_task_read_sampling(api, f, task) || !read_bias(api, f, task) ||
-        !read_stop_ids(api, f, task) || !whim_field_bool(f, "ignore_eos", &task->ask.ignore_end) ||
+        !whim_task_read_sampling(api, f, task) || !whim_task_read_tokens(api, f, task) ||
+        !whim_field_bool(f, "ignore_eos", &task->ask.ignore_end) ||
         !whim_field_bool(f, "repetition_detection", &detection) ||
         !whim_field_int(f, "min_tokens", 0, INT32_MAX, &task->ask.min_tokens) ||
         !whim_field_bool(f, "skip_special_tokens", &skip_special) ||

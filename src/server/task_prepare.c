@@ -42,6 +42,8 @@ static whim_request_extra extra_of(const whim_task *task)
         .tool_schema = task->tool_schema,
         .tool_at = task->tool_at,
         .no_compile = !task->may_take_long,
+        .allowed = task->allowed,
+        .n_allowed = task->n_allowed,
     };
 }
 

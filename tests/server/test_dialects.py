@@ -3,6 +3,7 @@
 import json
 import re
 
+import httpx
 import jsonschema
 import openai
 import pytest
@@ -10,6 +11,11 @@ import pytest
 ASK = [{"role": "user", "content": "Say a number."}]
 KW = {"model": "any", "messages": ASK, "temperature": 0, "max_tokens": 24}
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["n"]}
+
+
+def tokens_of(oai, text):
+    url = str(oai.base_url).removesuffix("v1/") + "tokenize"
+    return httpx.post(url, json={"prompt": text, "add_special_tokens": False}).json()["tokens"]
 
 
 @pytest.mark.parametrize("fields", [
@@ -62,6 +68,14 @@ def test_the_rest_is_refused_by_name(oai, fields, param):
     with pytest.raises(openai.BadRequestError) as refused:
         oai.chat.completions.create(extra_body=fields, **KW)
     assert refused.value.param == param
+
+
+def test_only_allowed_tokens_come(oai):
+    ids = tokens_of(oai, " red green blue")
+    for how in {"temperature": 0}, {"temperature": 2, "seed": 5}:
+        made = oai.completions.create(model="any", prompt="Colours:", max_tokens=12, **how, extra_body={
+            "allowed_token_ids": ids, "return_token_ids": True}).choices[0]
+        assert made.model_extra["token_ids"] and set(made.model_extra["token_ids"]) <= set(ids)
 
 
 def test_what_changes_nothing_is_taken(oai):

@@ -64,13 +64,25 @@ static bool mask_is_empty(const uint32_t *mask, int64_t n_word)
     return true;
 }
 
+/* What the grammar and the request's own list let come; false: anything may. */
+static bool mask_fill(whim_choice *c, uint32_t *mask)
+{
+    const uint32_t *allowed = c->job->allowed;
+    int64_t n_word = c->job->service->n_mask_word;
+    bool masked = c->grammar != NULL && whim_grammar_mask(c->grammar, mask, n_word);
+    for (int64_t i = 0; allowed != NULL && i < n_word; i++) {
+        mask[i] = masked ? mask[i] & allowed[i] : allowed[i];
+    }
+    return masked || allowed != NULL;
+}
+
 /* What may come where the choice stands; false: anything may. No end comes before min_tokens; where
- * the grammar leaves nothing but the end, it wins. */
+ * nothing is left but the end, it wins. */
 static bool mask_make(whim_choice *c, uint32_t *mask)
 {
     const whim_job_cfg *cfg = &c->job->cfg;
     const whim_service *s = c->job->service;
-    bool masked = c->grammar != NULL && whim_grammar_mask(c->grammar, mask, s->n_mask_word);
+    bool masked = mask_fill(c, mask);
     if (c->n_made >= cfg->min_tokens) {
         return masked;
     }
@@ -79,8 +91,7 @@ static bool mask_make(whim_choice *c, uint32_t *mask)
     }
     mask_drop(mask, s->cfg.stop_ids, s->cfg.n_stop_id, s->n_mask_word);
     mask_drop(mask, cfg->stop_ids, cfg->n_stop_id, s->n_mask_word);
-    return !mask_is_empty(mask, s->n_mask_word) ||
-           whim_grammar_mask(c->grammar, mask, s->n_mask_word);
+    return !mask_is_empty(mask, s->n_mask_word) || mask_fill(c, mask);
 }
 
 /* --- walking ---------------------------------------------------------------------------------- */
@@ -283,6 +294,8 @@ void whim_choice_prepare_next(const whim_choice *c, whim_sample_ask *ask)
         .output = c->tokens + cfg->n_prompt, /* nothing asks for them: the last one is not there */
         .n_output = c->n_made + 1,
         .choice = c->index,
+        .mask = c->job->allowed,
+        .n_mask_word = c->job->service->n_mask_word,
     };
 }
 

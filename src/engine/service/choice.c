@@ -52,7 +52,7 @@ whim_err whim_choice_init(whim_choice *c, whim_job *job, int32_t index)
     if (cfg->grammar != NULL) {
         WHIM_TRY(whim_grammar_state_create(cfg->grammar, cfg->vocab, &c->grammar));
     }
-    if (cfg->grammar != NULL || cfg->min_tokens > 0) {
+    if (cfg->grammar != NULL || cfg->min_tokens > 0 || job->allowed != NULL) {
         c->mask = whim_arena_alloc_array(&job->arena, s->n_mask_word, (int64_t)sizeof *c->mask);
         if (c->mask == NULL) {
             return WHIM_ERR_NO_MEMORY;
@@ -132,7 +132,11 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
                      "grammar can be read in too many ways";
         return whim_fail(diag, WHIM_ERR_INVALID, "%s", job->unfit);
     }
-    WHIM_TRY(whim_exec_sampled(whim_runner_exec(job->service->runner), out, sampled, diag));
+    whim_err err = whim_exec_sampled(whim_runner_exec(job->service->runner), out, sampled, diag);
+    if (err == WHIM_ERR_INVALID && job->allowed != NULL) {
+        job->unfit = "the tokens that are allowed cannot write what the answer is held to";
+    }
+    WHIM_TRY(err);
     *token = sampled->id;
     whim_choice_count(c);
     int64_t at = job->cfg.n_prompt + c->n_made++;

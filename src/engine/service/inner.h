@@ -69,6 +69,7 @@ struct whim_job {
     whim_sample_params prompt_params; /* of rows that tell log-probabilities of the prompt */
     const int32_t *forced;            /* [n_forced] think_end as tokens */
     int64_t n_forced;
+    uint32_t *allowed;     /* [n_mask_word] cfg.allowed as bits; NULL: anything may come */
     whim_lookup predicted; /* where runs of the prediction stand */
     whim_choice *choices;  /* [cfg.n_choice] */
     int32_t n_ended, n_let_in;

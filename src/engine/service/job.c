@@ -71,9 +71,23 @@ static whim_err forced_make(whim_job *job, whim_diag *diag)
     return ok ? err : WHIM_ERR_NO_MEMORY;
 }
 
+static bool allowed_make(whim_job *job)
+{
+    const whim_job_cfg *c = &job->cfg;
+    if (c->allowed == NULL) {
+        return true;
+    }
+    job->allowed = whim_arena_alloc_array(&job->arena, job->service->n_mask_word,
+                                          (int64_t)sizeof *job->allowed);
+    for (int32_t i = 0; job->allowed != NULL && i < c->n_allowed; i++) {
+        job->allowed[c->allowed[i] / 32] |= UINT32_C(1) << c->allowed[i] % 32;
+    }
+    return job->allowed != NULL;
+}
+
 static whim_err job_fill(whim_job *job, whim_diag *diag)
 {
-    if (!copies_make(job)) {
+    if (!copies_make(job) || !allowed_make(job)) {
         return WHIM_ERR_NO_MEMORY;
     }
     whim_sample_params_init(&job->prompt_params);

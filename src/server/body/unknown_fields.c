@@ -11,7 +11,8 @@ enum { MAX_NAMES = 8, MAX_NAME_BYTES = 64 };
 /* What any of the dialects but Ollama's reads or knows to have no effect at the top of a body, each
  * with a blank before and behind it. */
 static const char known[] =
-    " add_generation_prompt add_special add_special_tokens audio background best_of cache_control "
+    " add_generation_prompt add_special add_special_tokens allowed_token_ids audio background "
+    "best_of cache_control "
     "chat_template_kwargs choice content context_management continue_final_message conversation "
     "echo frequency_penalty function_call functions ignore_eos include input input_extra "
     "input_prefix input_suffix "
@@ -29,7 +30,8 @@ static const char known[] =
 
 /* What Ollama's reads, and in its "options". */
 static const char known_of_ollama[] =
-    " chat_template_kwargs choice context format frequency_penalty ignore_eos images keep_alive "
+    " allowed_token_ids chat_template_kwargs choice context format frequency_penalty ignore_eos "
+    "images keep_alive "
     "logit_bias logprobs messages min_p min_tokens model options presence_penalty priority prompt "
     "raw regex repeat_penalty repetition_detection repetition_penalty return_timings "
     "return_token_ids seed skip_special_tokens stop_token_ids stream suffix system temperature "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proposals of answers that are held to something: grammars of every kind, a least length, a budget
- * of reasoning. Tokens, log-probabilities and ends are those of a service that proposes nothing. */
+ * of reasoning, a list of tokens. Tokens, log-probabilities and ends are those of a service that proposes nothing. */
 #include "engine/service/inner.h"
 #include "support/byte_vocab.h"
 #include "unit/engine/service_fixture.h"
@@ -19,7 +19,7 @@ enum {
     N_BYTE = sizeof bytes_known - 1,
     N_KNOWN = sizeof words_known / sizeof words_known[0],
     ID_END = N_BYTE + N_KNOWN,
-    N_CASE = 18,
+    N_CASE = 22,
     N_TOP = 3,
 };
 
@@ -86,7 +86,7 @@ static whim_grammar_node tool_call(whim_grammar_builder *b)
         4);
 }
 
-enum { REGEX, FORCED, SCHEMA, TOOL, THOUGHT, OPEN_END, N_GRAMMAR };
+enum { REGEX, FORCED, SCHEMA, TOOL, THOUGHT, OPEN_END, N_GRAMMAR, LISTED = 9 };
 static whim_grammar *grammars[N_GRAMMAR];
 
 static whim_grammar_node grammar_node(whim_grammar_builder *b, int32_t kind)
@@ -186,7 +186,14 @@ static whim_job_cfg held_cfg(int32_t k)
         cfg.grammar = grammars[kind];
         cfg.vocab = vocab;
     }
-    if (kind >= THOUGHT) { /* with and without a grammar */
+    if (kind >= LISTED) { /* alone, and with a grammar that leaves more than the list */
+        cfg.allowed = &ends[kind == LISTED ? 0 : 3];
+        cfg.n_allowed = 37;
+        cfg.grammar = kind == LISTED ? NULL : grammars[OPEN_END];
+        cfg.vocab = vocab;
+        cfg.min_tokens = kind == LISTED ? 0 : 9;
+        cfg.ignore_eos = kind == LISTED;
+    } else if (kind >= THOUGHT) { /* with and without a grammar */
         cfg.min_tokens = kind == THOUGHT ? 0 : 17;
         cfg.think_open = kind == THOUGHT || kind >= 7;
         cfg.think_budget = 6;

@@ -217,6 +217,11 @@ static inline int64_t alone(const whim_job_cfg *cfg, int32_t *ids)
     whim_sequence *seq;
     law_sampler law = law_sampler_open(config->n_vocab);
     whim_diag diag = {""};
+    uint32_t mask[64] = {0};
+    assert_true(config->n_vocab <= 64 * 32);
+    for (int32_t i = 0; i < cfg->n_allowed; i++) {
+        mask[cfg->allowed[i] / 32] |= UINT32_C(1) << cfg->allowed[i] % 32;
+    }
     assert_int_equal(whim_runner_sequence_create(runner, &seq), WHIM_ERR_OK);
     for (int64_t at = 0, n; at < cfg->n_prompt; at += n) {
         n = cfg->n_prompt - at < STEP ? cfg->n_prompt - at : STEP;
@@ -224,10 +229,13 @@ static inline int64_t alone(const whim_job_cfg *cfg, int32_t *ids)
     }
     for (int64_t n = 0; n < cfg->max_tokens; n++) {
         whim_sampled token;
-        law_row row = {
-            .logits = whim_exec_logits(whim_runner_exec(runner), 0),
-            .ask = {
-                .prompt = cfg->prompt, .n_prompt = cfg->n_prompt, .output = ids, .n_output = n}};
+        law_row row = {.logits = whim_exec_logits(whim_runner_exec(runner), 0),
+                       .ask = {.prompt = cfg->prompt,
+                               .n_prompt = cfg->n_prompt,
+                               .output = ids,
+                               .n_output = n,
+                               .mask = cfg->allowed != NULL ? mask : NULL,
+                               .n_mask_word = 64}};
         assert_int_equal(law_pick(&law, &cfg->params, &row, &token, &diag), WHIM_ERR_OK);
         ids[n] = token.id;
         if (n + 1 < cfg->max_tokens) {

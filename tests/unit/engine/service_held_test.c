@@ -152,6 +152,27 @@ static void a_grammar_may_not_fit_the_vocabulary(void **state)
     let_go(&h);
 }
 
+/* What the request itself rules out, likewise: here "a" may come, and the "b" behind it may not. */
+static void a_grammar_may_not_fit_a_list_of_tokens(void **state)
+{
+    (void)state;
+    answer a;
+    held_service h = hold(open_abc(), "abc");
+    whim_ids allowed = encode(h.tok, "a", 1, (whim_encode_opts){0});
+    whim_job_cfg cfg = job_cfg(0, 20, 12);
+    cfg.grammar = h.grammar;
+    cfg.vocab = h.vocab;
+    cfg.allowed = allowed.ids;
+    cfg.n_allowed = (int32_t)allowed.n;
+    read_all(submit(&cfg), &a);
+    assert_int_equal(a.n[0], 1);
+    assert_true(a.failed);
+    assert_int_equal(a.err, WHIM_ERR_INVALID);
+    assert_non_null(strstr(a.message, "tokens that are allowed"));
+    whim_ids_deinit(&allowed);
+    let_go(&h);
+}
+
 /* What the grammar cannot go on with ends its job and no other, also at the last token allowed. */
 static void a_choice_that_fails_is_alone(void **state)
 {
@@ -199,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_grammar_may_not_fit_the_vocabulary),
+        cmocka_unit_test(a_grammar_may_not_fit_a_list_of_tokens),
         cmocka_unit_test(reasoning_has_a_budget),
         cmocka_unit_test(the_budget_counts_from_the_tag),
         cmocka_unit_test(the_budget_waits_for_the_grammar),

@@ -102,6 +102,10 @@ static void wrong_fields_are_named(void **state)
         {"\"min_tokens\":-1", "min_tokens"},
         {"\"stop_token_ids\":[277]", "stop_token_ids"},
         {"\"stop_token_ids\":5", "stop_token_ids"},
+        {"\"allowed_token_ids\":[3,277]", "allowed_token_ids"},
+        {"\"allowed_token_ids\":[\"a\"]", "allowed_token_ids"},
+        {"\"allowed_token_ids\":[]", "allowed_token_ids"},
+        {"\"allowed_token_ids\":{}", "allowed_token_ids"},
         {"\"skip_special_tokens\":\"no\"", "skip_special_tokens"},
         {"\"regex\":[]", "regex"},
         {"\"choice\":[]", "choice"},
@@ -148,7 +152,7 @@ static void values_reach_the_job(void **state)
     chat("\"top_k\":-1,\"top_p\":0,\"min_p\":0.25,\"repetition_penalty\":1.5,\"seed\":-7,"
          "\"logit_bias\":{\"5\":-100,\"6\":1.5},\"max_tokens\":100.0,\"max_completion_tokens\":7,"
          "\"min_tokens\":2,\"ignore_eos\":true,\"priority\":-3,\"skip_special_tokens\":false,"
-         "\"stop\":[\"x\",\"yy\"],\"stop_token_ids\":[4,5]");
+         "\"stop\":[\"x\",\"yy\"],\"stop_token_ids\":[4,5],\"allowed_token_ids\":[9,0,276]");
     assert_int_equal(exchange.status, 200);
     assert_true(last_cfg.params.temperature == 0.5f && last_cfg.params.top_p == 0);
     assert_true(last_cfg.params.min_p == 0.25f && last_cfg.params.repetition_penalty == 1.5f);
@@ -162,6 +166,7 @@ static void values_reach_the_job(void **state)
     assert_true(last_cfg.client == 77 && !last_cfg.priority_among_all);
     assert_int_equal(last_cfg.n_stop, 2);
     assert_int_equal(last_cfg.n_stop_id, 2);
+    assert_int_equal(last_cfg.n_allowed, 3);
     assert_int_equal(last_cfg.n_prediction, 0);
     chat("\"prediction\":{\"type\":\"content\",\"content\":\"abc\"}");
     assert_int_equal(last_cfg.n_prediction, 3);
