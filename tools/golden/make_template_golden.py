@@ -193,12 +193,11 @@ def write_snippets(env, path):
 
 
 def write(path, data):
-    if "rows" in data:
-        rows = ",\n".join(json.dumps(row, ensure_ascii=False) for row in data.pop("rows"))
-        head = json.dumps(data, ensure_ascii=False)
-        path.write_text(head[:-1] + ', "rows": [\n' + rows + "\n]}\n")
-    else:
-        path.write_text(json.dumps(data, ensure_ascii=False, indent=0) + "\n")
+    def text(value):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    rows = data.pop("rows", None)
+    end = "}" if rows is None else ',"rows":[\n' + ",\n".join(map(text, rows)) + "\n]}"
+    path.write_text(text(data)[:-1] + end + "\n")
 
 
 if __name__ == "__main__":
