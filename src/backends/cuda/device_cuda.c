@@ -16,7 +16,7 @@ enum { ATTR_MULTIPROCESSORS = 16, ATTR_MAJOR = 75, ATTR_MINOR = 76 };
 enum { FUNC_MAX_SHARED = 8, FUNC_CARVEOUT = 9 };
 
 /* Machine code for this has the unit of mma_wide.cuh; newer GPUs have another. */
-enum { WIDE_CAPABILITY = 90, N_WIDE = 16 };
+enum { WIDE_CAPABILITY = 90, N_WIDE = 20 };
 
 /* Kernels use what came with this one. */
 enum { OLDEST_MAJOR = 8 };
@@ -173,6 +173,13 @@ static whim_err kernels_find(whim_cuda_device *dev, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+static int kernel_allow(const whim_cuda_device *dev, whim_cuda_kernel kernel, int bytes)
+{
+    whim_cu_handle handle = dev->kernels[kernel];
+    int status = dev->cu->cuFuncSetAttribute(handle, FUNC_MAX_SHARED, bytes);
+    return status != 0 ? status : dev->cu->cuFuncSetAttribute(handle, FUNC_CARVEOUT, 100);
+}
+
 /* Some kernels hold more shared memory than one may without asking, and all that a multiprocessor
  * has is for them. */
 static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
@@ -190,11 +197,15 @@ static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
         {WHIM_CUDA_K_mm_fp8_rows_split_16, WHIM_CUDA_MR_BYTES},
         {WHIM_CUDA_K_mm_fp8_rows_split_32, WHIM_CUDA_MR_BYTES},
         {WHIM_CUDA_K_mm_fp8_rows_split_64, WHIM_CUDA_MR_BYTES},
+        {WHIM_CUDA_K_mm_fp8_few_3, whim_cuda_pf_bytes(3, true)},
+        {WHIM_CUDA_K_mm_fp8_few_4, whim_cuda_pf_bytes(4, true)},
         {WHIM_CUDA_K_mm_rows_4, WHIM_CUDA_MR_BYTES},
         {WHIM_CUDA_K_mm_rows_12, WHIM_CUDA_MR_BYTES},
         {WHIM_CUDA_K_mm_rows_split_4, WHIM_CUDA_MR_BYTES},
         {WHIM_CUDA_K_mm_rows_split_9, WHIM_CUDA_MR_BYTES},
         {WHIM_CUDA_K_mm_rows_split_13, WHIM_CUDA_MR_BYTES},
+        {WHIM_CUDA_K_attn_wide_64, whim_cuda_mw_bytes(64)},
+        {WHIM_CUDA_K_attn_wide_128, whim_cuda_mw_bytes(128)},
         {WHIM_CUDA_K_mm_wide_64, whim_cuda_mm_bytes(64)},
         {WHIM_CUDA_K_mm_wide_split_64, whim_cuda_mm_bytes(64)},
         {WHIM_CUDA_K_few_f32_1, WHIM_CUDA_FEW_STAGES_1},
@@ -205,8 +216,6 @@ static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
         {WHIM_CUDA_K_mm_few_3, whim_cuda_mf_bytes(3, dev->has_wide)},
         {WHIM_CUDA_K_mm_few_4, whim_cuda_mf_bytes(4, dev->has_wide)},
         {WHIM_CUDA_K_mm_fp8_few_2, whim_cuda_pf_bytes(2, dev->has_wide)},
-        {WHIM_CUDA_K_mm_fp8_few_3, whim_cuda_pf_bytes(3, dev->has_wide)},
-        {WHIM_CUDA_K_mm_fp8_few_4, whim_cuda_pf_bytes(4, dev->has_wide)},
         {WHIM_CUDA_K_mm_8, whim_cuda_mm_bytes(8)},
         {WHIM_CUDA_K_mm_16, whim_cuda_mm_bytes(16)},
         {WHIM_CUDA_K_mm_32, whim_cuda_mm_bytes(32)},
@@ -228,9 +237,7 @@ static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
         {WHIM_CUDA_K_attn_few_q8, WHIM_CUDA_ATTN_RING},
     };
     for (size_t i = dev->has_wide ? 0 : N_WIDE; i < sizeof large / sizeof large[0]; i++) {
-        whim_cu_handle kernel = dev->kernels[large[i].kernel];
-        int status = dev->cu->cuFuncSetAttribute(kernel, FUNC_MAX_SHARED, large[i].bytes);
-        status = status != 0 ? status : dev->cu->cuFuncSetAttribute(kernel, FUNC_CARVEOUT, 100);
+        int status = kernel_allow(dev, large[i].kernel, large[i].bytes);
         if (status != 0) {
             return cuda_fail(dev, status, "no shared memory for a kernel", diag);
         }

@@ -56,10 +56,16 @@ whim_err whim_cuda_tiles_make(whim_stream *base, whim_cuda_few_args *a, int32_t 
 /* Items of n_tile tiles of outputs that all matrices have. */
 int64_t whim_cuda_product_items(const whim_cuda_few_args *a, int64_t n_tile);
 
-/* Up to 8 rows: a block for each multiprocessor; as many tiles at once as give the one with most
- * the least. `first` is the kernel for two tiles at once, `bytes` the shared memory of each. */
-whim_err whim_cuda_few_launch(whim_stream *base, whim_cuda_few_args *a, whim_cuda_kernel first,
-                              int32_t (*bytes)(int32_t n_tile, bool deep));
+/* Kernels for up to 8 rows, by the tiles of outputs that a block has at once. */
+typedef struct whim_cuda_few_form {
+    whim_cuda_kernel first; /* of two tiles */
+    int32_t threads, most_tiles;
+    int32_t (*bytes)(int32_t n_tile, bool deep); /* of shared memory */
+} whim_cuda_few_form;
+
+/* A block for each multiprocessor; as many tiles at once as give the one with most the least. */
+whim_err whim_cuda_few_launch(whim_stream *base, whim_cuda_few_args *a,
+                              const whim_cuda_few_form *form);
 
 /* Products of any rows with BF16 matrices, whose `tiles` are made first, and with FP8 ones
  * (products_fp8.c). */

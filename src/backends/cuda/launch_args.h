@@ -47,8 +47,9 @@ enum {
     WHIM_CUDA_MF_K = 32,            /* and columns of a stage of its */
     WHIM_CUDA_MF_BYTES = 16 << 20,  /* of weights, from which on it is faster than mma.cuh */
     WHIM_CUDA_MR_BYTES = 204 << 10, /* dynamic shared memory of mma_rows.cuh: a norm fits beside */
-    WHIM_CUDA_MR_THREADS = 288,     /* and threads of a block */
+    WHIM_CUDA_MR_THREADS = 320,     /* and threads of a block */
     WHIM_CUDA_MR_BLOCKS = 4,        /* of a cluster there, one for each chunk of k */
+    WHIM_CUDA_PF_THREADS = 256,     /* of a block of mma_fp8_few.cuh */
     WHIM_CUDA_PR_TILES = 12,        /* of a block of mma_fp8_rows.cuh */
     WHIM_CUDA_PR_THREADS = 512,     /* and its threads */
     WHIM_CUDA_MADE = 1 << 20,       /* elements of rows that an op may leave as tiles */
@@ -59,6 +60,9 @@ enum {
     WHIM_CUDA_MX_HEAD = 128,        /* values of a head that attn_mma.cuh takes */
     WHIM_CUDA_MX_GROUP = 16,        /* heads that share keys, for few rows */
     WHIM_CUDA_MX_PAIRS = 64,        /* pairs of row and head of a block, for many */
+    WHIM_CUDA_MW_PAIRS = 128,       /* and of attn_wide.cuh */
+    WHIM_CUDA_MW_THREADS = 384,     /* of a block there */
+    WHIM_CUDA_MW_STAGES = 4,        /* pages in its shared memory */
     /* Dynamic shared memory of attention by attn_mma.cuh, with heads of up to 128 and 64. */
     WHIM_CUDA_MX_BYTES_128 = 4 * 2 * WHIM_CUDA_PAGE * 128 + 16 * 2 * WHIM_CUDA_PAGE * 2 + 544,
     WHIM_CUDA_MX_BYTES_64 = 4 * 2 * WHIM_CUDA_PAGE * 64 + 16 * 2 * WHIM_CUDA_PAGE * 2 + 544,
@@ -134,15 +138,22 @@ static inline int32_t whim_cuda_mf_bytes(int32_t n_tile, bool deep)
            (n_tile * WHIM_CUDA_TILE + WHIM_CUDA_MF_ROWS) * 2;
 }
 
-/* The same of mma_fp8_few.cuh, whose stages are blocks with their scales. */
-#define WHIM_CUDA_PF_STAGES(n_tile, deep) \
-    ((deep) ? (n_tile) == 2 ? 8 : (n_tile) == 3 ? 6 : 5 : (n_tile) == 2 ? 3 : 2)
+/* The same of mma_fp8_few.cuh, whose stages are blocks with their scales, of half of the tiles.
+ * Only two tiles fit where it is not deep. */
+#define WHIM_CUDA_PF_STAGES(n_tile, deep) ((deep) ? (n_tile) == 2 ? 6 : 4 : 2)
 
 static inline int32_t whim_cuda_pf_bytes(int32_t n_tile, bool deep)
 {
-    return WHIM_CUDA_MM_CHUNKS * WHIM_CUDA_PF_STAGES(n_tile, deep) *
-           (n_tile * WHIM_CUDA_TILE * (WHIM_CUDA_SCALED_BLOCK + 4) +
+    return WHIM_CUDA_PF_THREADS / 32 * WHIM_CUDA_PF_STAGES(n_tile, deep) *
+           ((n_tile + 1) / 2 * WHIM_CUDA_TILE * (WHIM_CUDA_SCALED_BLOCK + 4) +
             WHIM_CUDA_SCALED_BLOCK * WHIM_CUDA_MF_ROWS * 2);
+}
+
+/* Of attn_wide.cuh: pages, their barriers and sums, and what may be lost at the beginning. */
+static inline int32_t whim_cuda_mw_bytes(int32_t d_head)
+{
+    return WHIM_CUDA_MW_STAGES * (4 * WHIM_CUDA_PAGE * d_head + 16) +
+           WHIM_CUDA_MW_PAIRS * d_head * 4 + 1024;
 }
 
 /* The same of mma_bulk.cuh, by the rows of an item, with two barriers for each stage. */

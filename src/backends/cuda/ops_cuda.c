@@ -221,15 +221,32 @@ static bool is_matrix_attn(const whim_attn_paged_args *a)
            odd % 16 == 0;
 }
 
+/* Both have the same bits: attn_wide.cuh, or any heads on any GPU. */
+static whim_err attn_many(whim_stream *base, const whim_attn_paged_args *a)
+{
+    int64_t group = a->n_head / a->kv.n_kv, d = a->kv.d_head;
+    bool large = d > 64, wide = (d == 64 || d == 128) && ((whim_cuda_stream *)base)->dev->has_wide;
+    int64_t n_block =
+        whim_cuda_ceil_div(a->n_row, (wide ? WHIM_CUDA_MW_PAIRS : WHIM_CUDA_MX_PAIRS) / group) *
+        a->kv.n_kv;
+    if (wide) {
+        return whim_cuda_launch(
+            base, large ? WHIM_CUDA_K_attn_wide_128 : WHIM_CUDA_K_attn_wide_64,
+            (whim_cuda_shape){n_block, 1, WHIM_CUDA_MW_THREADS, whim_cuda_mw_bytes((int32_t)d)}, a);
+    }
+    return whim_cuda_launch(
+        base, large ? WHIM_CUDA_K_attn_mma_128 : WHIM_CUDA_K_attn_mma_64,
+        (whim_cuda_shape){n_block, 1, 128, large ? WHIM_CUDA_MX_BYTES_128 : WHIM_CUDA_MX_BYTES_64},
+        a);
+}
+
 static whim_err attn_matrix(whim_stream *base, const whim_attn_paged_args *a)
 {
     bool wide = a->kv.d_head > 64;
-    int64_t per = WHIM_CUDA_MX_PAIRS / (a->n_head / a->kv.n_kv), n_item = a->n_row * a->kv.n_kv;
-    whim_cuda_shape g = {whim_cuda_ceil_div(a->n_row, per) * a->kv.n_kv, 1, 128,
-                         wide ? WHIM_CUDA_MX_BYTES_128 : WHIM_CUDA_MX_BYTES_64};
+    int64_t n_item = a->n_row * a->kv.n_kv;
+    whim_cuda_shape g = {n_item, 1, 128, wide ? WHIM_CUDA_MX_BYTES_128 : WHIM_CUDA_MX_BYTES_64};
     if (!is_few_attn(a)) {
-        return whim_cuda_launch(base, wide ? WHIM_CUDA_K_attn_mma_128 : WHIM_CUDA_K_attn_mma_64, g,
-                                a);
+        return attn_many(base, a);
     }
     whim_cuda_attn_args args = attn_few_args(base, a);
     void *parts;
@@ -238,7 +255,6 @@ static whim_err attn_matrix(whim_stream *base, const whim_attn_paged_args *a)
     args.parts = parts;
     whim_cuda_kernel kernel = wide ? WHIM_CUDA_K_attn_mma_few_128 : WHIM_CUDA_K_attn_mma_few_64;
     args.left = whim_cuda_made_place(base, WHIM_CUDA_MADE_OTHER, a->n_row, width);
-    g.blocks = n_item;
     if (a->n_row <= ATTN_SHARED_ROWS && ((whim_cuda_stream *)base)->dev->has_clusters) {
         kernel = wide ? WHIM_CUDA_K_attn_cluster_128 : WHIM_CUDA_K_attn_cluster_64;
         g.blocks = n_item * WHIM_CUDA_MC_BLOCKS;

@@ -54,7 +54,9 @@ whim_err whim_cuda_fp8_launch(whim_stream *base, whim_cuda_few_args *a)
 {
     const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
     if (a->n_row <= WHIM_CUDA_MF_ROWS) {
-        return whim_cuda_few_launch(base, a, WHIM_CUDA_K_mm_fp8_few_2, whim_cuda_pf_bytes);
+        const whim_cuda_few_form few = {WHIM_CUDA_K_mm_fp8_few_2, WHIM_CUDA_PF_THREADS,
+                                        dev->has_wide ? 4 : 2, whim_cuda_pf_bytes};
+        return whim_cuda_few_launch(base, a, &few);
     }
     if (dev->has_wide && a->k > 0) {
         return a->n_row > WHIM_CUDA_MADE_ROWS ? bulk_launch(base, a) : some_launch(base, a);

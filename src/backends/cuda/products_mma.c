@@ -102,13 +102,13 @@ int64_t whim_cuda_product_items(const whim_cuda_few_args *a, int64_t n_tile)
     return n;
 }
 
-whim_err whim_cuda_few_launch(whim_stream *base, whim_cuda_few_args *a, whim_cuda_kernel first,
-                              int32_t (*bytes)(int32_t n_tile, bool deep))
+whim_err whim_cuda_few_launch(whim_stream *base, whim_cuda_few_args *a,
+                              const whim_cuda_few_form *form)
 {
     const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
     int64_t n_mp = dev->n_multiprocessor, least = INT64_MAX;
     int32_t n_tile = 0;
-    for (int32_t t = 4; t >= 2; t--) {
+    for (int32_t t = form->most_tiles; t >= 2; t--) {
         int64_t most = whim_cuda_ceil_div(whim_cuda_product_items(a, t), n_mp) * t;
         if (most < least && (t != 3 || !a->swiglu)) {
             least = most;
@@ -117,9 +117,10 @@ whim_err whim_cuda_few_launch(whim_stream *base, whim_cuda_few_args *a, whim_cud
     }
     int64_t n_item = whim_cuda_product_items(a, n_tile);
     WHIM_TRY(whim_cuda_tiles_make(base, a, WHIM_CUDA_TILE));
-    return whim_cuda_launch(
-        base, first + (whim_cuda_kernel)(n_tile - 2),
-        (whim_cuda_shape){n_item < n_mp ? n_item : n_mp, 1, 128, bytes(n_tile, dev->has_wide)}, a);
+    return whim_cuda_launch(base, form->first + (whim_cuda_kernel)(n_tile - 2),
+                            (whim_cuda_shape){n_item < n_mp ? n_item : n_mp, 1, form->threads,
+                                              form->bytes(n_tile, dev->has_wide)},
+                            a);
 }
 
 /* Many rows (mma_bulk.cuh): two multiprocessors take an item together, of 128 or 192 rows,
@@ -201,7 +202,8 @@ whim_err whim_cuda_mm_launch(whim_stream *base, whim_cuda_few_args *a)
     int32_t f = 0, rows;
     if (a->n_row <= WHIM_CUDA_MF_ROWS &&
         n_out * WHIM_CUDA_MM_OUTPUTS * a->k * 2 >= WHIM_CUDA_MF_BYTES) {
-        return whim_cuda_few_launch(base, a, WHIM_CUDA_K_mm_few_2, whim_cuda_mf_bytes);
+        const whim_cuda_few_form few = {WHIM_CUDA_K_mm_few_2, 128, 4, whim_cuda_mf_bytes};
+        return whim_cuda_few_launch(base, a, &few);
     }
     if (is_some_rows(dev, a->n_row, a->k)) {
         return some_launch(base, a);

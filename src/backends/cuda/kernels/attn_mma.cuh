@@ -86,8 +86,9 @@ enum { MX_THREADS = 128, MX_STEP = MX_THREADS * 16 };
 
 static void mx_fetch_whole(uint32_t to, const char *from, int per_row, int row_bytes, int n_step)
 {
-    to += attn_chunk(threadIdx.x / per_row, threadIdx.x % per_row, row_bytes);
-    from += threadIdx.x * 16;
+    int thread = threadIdx.x % MX_THREADS;
+    to += attn_chunk(thread / per_row, thread % per_row, row_bytes);
+    from += thread * 16;
     for (int i = 0; i < n_step; i++) {
         copy_async16_or_zero(to + i * MX_STEP, from + i * MX_STEP, true);
     }

@@ -9,6 +9,7 @@
 #include "attn_cluster.cuh"
 #include "attn_few.cuh"
 #include "attn_rows.cuh"
+#include "attn_wide.cuh"
 #include "draft.cuh"
 #include "few_float.cuh"
 #include "few_quant.cuh"

@@ -74,7 +74,7 @@ static void bulk_add(const whim_cuda_few_args &a, const mm_place &p,
     float4 *kept = (float4 *)(memory + form::STAGES * (form::STAGE_BYTES + 16)) + threadIdx.x;
     int pair = threadIdx.x / WARP % 4;
     mf_item item = {p.m, p.tile + (a.swiglu ? pair : pair * 2)};
-    fp8_lines lines(a.k, pair, threadIdx.x / 128, pf_tile<2>(a, item, 0), pf_tile<2>(a, item, 1));
+    fp8_lines lines(a.k, pair, threadIdx.x / 128, pf_tile(a, item, 0), pf_tile(a, item, 1));
     fp8_chunks chunks(a.k);
     fp8_bulk_ring<N_ROW> from = {ring};
     bool is_first = true;

@@ -118,7 +118,7 @@ static int mr_n_tile(const whim_cuda_few_args &a)
 /* What mma_fp8_rows.cuh has otherwise: bytes of a tile in a stage and with all its k, warps that
  * multiply and that bring, and stages of a chunk. */
 template <int NT> struct mr_form {
-    enum { TILES = NT, TILE_BYTES = BULK_TILE_BYTES, WARPS = 8, BRINGERS = 1 };
+    enum { TILES = NT, TILE_BYTES = BULK_TILE_BYTES, WARPS = 8, BRINGERS = 2 };
 
     static int64_t tile_bytes(int64_t k)
     {
