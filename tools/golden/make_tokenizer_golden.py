@@ -179,7 +179,7 @@ def main():
         records = [record(tok, s) for s in strings(random.Random(2), specials, 4600)]
         write(args.out / "default.golden.xz", golden(records))
     for name, spec in TINY.items():
-        text = json.dumps(spec, ensure_ascii=False, indent=1)
+        text = json.dumps(spec, ensure_ascii=False, separators=(",", ":"))  # the repository counts its bytes
         tok = Tokenizer.from_str(text)
         write(args.out / "tiny" / f"{name}.json", text.encode() + b"\n")
         late = {t["id"]: t["content"] for t in spec["added_tokens"]} if spec["normalizer"] and any(
