@@ -15,8 +15,8 @@
 typedef struct share {
     int32_t n_head, n_kv, n_key, d_ff, n_expert;
     int64_t weights, kv, total, most_comm;
-    /* Messages for each token: of one at once, of some, of a prompt; in each group if there are
-     * several. */
+    /* Messages for each token: of one at once, of some, of a prompt; of its group's if there are
+     * several, which are as large then. */
     int64_t token_comm, batch_comm, prompt_comm;
 } share;
 
@@ -66,12 +66,12 @@ static const whim_param *first_stack(const whim_engine *engine)
     return i < binder->n_param ? &binder->params[i] : NULL;
 }
 
-/* A token's part of a step of n_row in each group. */
+/* What a rank tells and hears in a step of n_row in each group, for each token of its own group. */
 static bool comm_of(const whim_engine *engine, int64_t n_row, bool is_prompt, int64_t *out)
 {
-    int64_t bytes, n = n_row * whim_exec_groups(whim_engine_limits(engine));
+    int64_t bytes;
     bool ok = whim_engine_step_comm(engine, n_row, is_prompt, &bytes) == WHIM_ERR_OK;
-    *out = ok ? (bytes + n / 2) / n : 0;
+    *out = ok ? (bytes + n_row / 2) / n_row : 0;
     return ok;
 }
 
@@ -144,7 +144,8 @@ static void append_text(whim_str *out, const share *shares, int32_t n_rank)
     whim_format_bytes(text[1], sizeof text[1], shares[0].token_comm);
     whim_format_bytes(text[2], sizeof text[2], shares[0].batch_comm);
     whim_str_printf(
-        out, "all of them: %s; messages between them, for each token: %s, of %d at once: ", text[0],
+        out,
+        "all of them: %s; messages of each, for each of its tokens: %s, of %d at once: ", text[0],
         text[1], BATCH);
     whim_format_bytes(text[0], sizeof text[0], shares[0].prompt_comm);
     whim_format_bytes(text[1], sizeof text[1], shares[0].most_comm);

@@ -52,8 +52,8 @@ static whim_err call(bench_rank *r, timed kind, int64_t bytes)
     }
 }
 
-/* The messages of layers/dealt_rows.h with few rows: all lines to all ranks, then results to the
- * ranks of their rows. Choices are spread evenly. */
+/* The messages of layers/ranks/dealt_rows.h with few rows: all lines to all ranks, then results to
+ * the ranks of their rows. Choices are spread evenly. */
 static whim_err experts_call(bench_rank *r, int64_t n_row)
 {
     int64_t cols[WHIM_COMM_MAX_RANK], n = n_row * r->comm.n_rank * TOP_K;

@@ -96,7 +96,8 @@ static whim_err tables_agree(whim_comm *comm, const int64_t *take, int64_t *at, 
             whim_fail(&comm->diag, WHIM_ERR_DEVICE,
                       "ranks disagree at \"%.31s\": rank %d has %lld bytes for rank %d, which "
                       "expects %lld",
-                      site, r, (long long)bytes, comm->rank, (long long)take[r]);
+                      site, whim_comm_number(comm, r), (long long)bytes,
+                      whim_comm_number(comm, comm->rank), (long long)take[r]);
             return whim_comm_end(comm);
         }
     }

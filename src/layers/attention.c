@@ -3,7 +3,7 @@
 #include "layers/attention.h"
 
 #include "base/math/fmath.h"
-#include "layers/cut_rows.h"
+#include "layers/ranks/cut_rows.h"
 
 #define N_OF(list) (sizeof(list) / sizeof(list)[0])
 

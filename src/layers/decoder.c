@@ -2,7 +2,8 @@
 /* One pass of a decoder, in the order of the data. */
 #include "layers/decoder.h"
 
-#include "layers/cut_rows.h"
+#include "base/check.h"
+#include "layers/ranks/cut_rows.h"
 
 /* Buffers of a pass, all F32, reused by every layer. There are two for sums, so that a norm may
  * still read what the mixer adds while the MLP makes its own. */
@@ -13,13 +14,18 @@ typedef struct pass {
     const whim_batch *all;   /* of all ranks; the same where the pass is not cut */
     whim_batch own;          /* where it is */
     float *x;                /* [n_row, d_model] the residual stream */
-    float *mixed;            /* [n_row, d_model] what a mixer adds to it */
-    float *fed;              /* [n_row, d_model] what an MLP adds to it */
+    whim_rows mixed;         /* [n_row, d_model] what a mixer adds to it */
+    whim_rows fed;           /* [n_row, d_model] what an MLP adds to it */
     float *normed;           /* [n_row, d_model] */
     float *turned;           /* the same, of what a convolution makes of it; NULL: there is none */
     float *deltas;           /* [n_row, whim_block_conv_deltas] */
     float *whole;            /* of a pass that is cut: x of all rows, in order */
     float *gathered;         /* and anything of them as they are gathered */
+    int64_t n_each, n_fed;   /* rows of each group, where these meet, and rows of an MLP */
+    float *part;             /* of groups that meet: some columns of a group's rows */
+    float *together;         /* and [n_fed, d_model] the residual stream of all, */
+    float *together_normed;  /* the same, */
+    whim_rows together_fed;  /* the same */
     whim_attention_pass attn;
     whim_gated_delta_pass gdn, gdn_whole;
     whim_mlp_pass mlp;
@@ -54,6 +60,16 @@ static void pass_init_cut(pass *p, whim_bump *bump)
     }
 }
 
+/* What groups that meet need of all rows. */
+static void pass_init_meet(pass *p, whim_bump *bump)
+{
+    const whim_meet *meet = p->dec->meet;
+    p->part = whim_bump_rows(bump, p->n_each, meet->own.n);
+    p->together = whim_bump_rows(bump, p->n_fed, meet->d_model);
+    p->together_normed = whim_bump_rows(bump, p->n_fed, meet->d_model);
+    p->together_fed.x = whim_bump_rows(bump, p->n_fed, meet->d_model);
+}
+
 /* Whose rows are others than this rank's. */
 static whim_deal_apart apart_of(const whim_batch *batch)
 {
@@ -73,9 +89,12 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
         p->batch = &p->own;
     }
     int64_t n = p->batch->n_row, d = c->d_model;
+    p->n_each = dec->meet != NULL ? batch->n_meet : n;
+    p->n_fed = dec->meet != NULL ? p->n_each * dec->meet->n_group : n;
+    whim_check(p->n_each >= n);
     p->x = whim_bump_rows(bump, n, d);
-    p->mixed = whim_bump_rows(bump, n, d);
-    p->fed = whim_bump_rows(bump, whim_deal_rows(dec->deal, n), d);
+    p->mixed.x = whim_bump_rows(bump, p->n_each, d);
+    p->fed.x = whim_bump_rows(bump, whim_deal_rows(dec->deal, p->n_each), d);
     p->normed = whim_bump_rows(bump, n, d);
     int64_t deltas = 0, out_cols = 0, cut = 0;
     for (int32_t l = 0; l < dec->table.n_layer; l++) {
@@ -90,9 +109,12 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     p->turned = deltas > 0 ? whim_bump_rows(bump, n, d) : NULL;
     p->deltas = whim_bump_rows(bump, n, deltas);
     whim_attention_pass_init(&p->attn, &dec->table, n, bump);
-    whim_mlp_pass_init(&p->mlp, &dec->table, n, bump);
+    whim_mlp_pass_init(&p->mlp, &dec->table, p->n_fed, bump);
     if (c->moe.n_expert > 0) {
-        p->moe = whim_moe_space_take(bump, c, dec->deal, n, p->apart.n_each);
+        p->moe = whim_moe_space_take(bump, c, dec->deal, p->n_fed, p->apart.n_each);
+    }
+    if (dec->meet != NULL) {
+        pass_init_meet(p, bump);
     }
     if (dec->table.slot_bytes > 0) {
         whim_gated_delta_pass_init(&p->gdn, &c->gdn, dec->gdn_grouped, out_cols, cut, n, bump);
@@ -102,30 +124,38 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     }
 }
 
-/* normed = norm(x), after x += delta where a block has left one (else NULL). */
-static whim_err norm_after(const pass *p, const float *w, const float *delta)
+/* y = norm(x) */
+static whim_err norm(const pass *p, const float *w, const float *x, int64_t n_row, float *y)
 {
     int64_t d = p->dec->config.d_model;
-    float eps = p->dec->config.rms_eps;
-    if (delta == NULL) {
-        return whim_op_rmsnorm(p->s, &(whim_rmsnorm_args){
-                                         .x = p->x,
-                                         .x_stride = d,
-                                         .w = w,
-                                         .eps = eps,
-                                         .y = p->normed,
-                                         .y_stride = d,
-                                         .n_row = p->batch->n_row,
-                                         .n_col = d,
-                                     });
+    return whim_op_rmsnorm(p->s, &(whim_rmsnorm_args){
+                                     .x = x,
+                                     .x_stride = d,
+                                     .w = w,
+                                     .eps = p->dec->config.rms_eps,
+                                     .y = y,
+                                     .y_stride = d,
+                                     .n_row = n_row,
+                                     .n_col = d,
+                                 });
+}
+
+/* normed = norm(x), after x += what a block has left (else NULL). */
+static whim_err norm_after(const pass *p, const float *w, const whim_rows *left)
+{
+    int64_t d = p->dec->config.d_model;
+    const float *delta;
+    if (left == NULL) {
+        return norm(p, w, p->x, p->batch->n_row, p->normed);
     }
+    WHIM_TRY(whim_rows_get(left, &delta));
     return whim_op_add_rmsnorm(p->s, &(whim_add_rmsnorm_args){
                                          .x = p->x,
                                          .x_stride = d,
                                          .delta = delta,
                                          .delta_stride = d,
                                          .w = w,
-                                         .eps = eps,
+                                         .eps = p->dec->config.rms_eps,
                                          .y = p->normed,
                                          .y_stride = d,
                                          .n_row = p->batch->n_row,
@@ -133,50 +163,57 @@ static whim_err norm_after(const pass *p, const float *w, const float *delta)
                                      });
 }
 
-/* y = f(x), both [n_row, d_model], of layer l */
-typedef whim_err sublayer(const pass *p, int32_t l, const float *x, float *y);
+/* y = f(x), both [n_row, d_model], of layer l; of several ranks each has its part of a sum. */
+typedef whim_err sublayer(const pass *p, int32_t l, const float *x, whim_rows *y);
 
-/* y becomes the sum of what the ranks have made of their parts. */
-static whim_err join(const pass *p, float *y, const char *site)
+/* y becomes the sum of what the ranks of a group have made of their parts. */
+static whim_err join(const pass *p, whim_rows *y, const char *site)
 {
-    if (p->dec->table.n_rank == 1) {
+    if (y->owed != WHIM_OWED_GROUP) {
         return WHIM_ERR_OK;
     }
-    return whim_op_all_reduce(
-        p->s, &(whim_all_reduce_args){
-                  .x = y, .n_row = p->batch->n_row, .n_col = p->dec->config.d_model, .site = site});
+    y->owed = WHIM_OWED_NOTHING;
+    return whim_op_all_reduce(p->s, &(whim_all_reduce_args){.x = y->x,
+                                                            .n_row = p->batch->n_row,
+                                                            .n_col = p->dec->config.d_model,
+                                                            .site = site});
 }
 
-static whim_err mixer(const pass *p, int32_t l, const float *x, float *y)
+static whim_err mixer(const pass *p, int32_t l, const float *x, whim_rows *y)
 {
     const whim_decoder *dec = p->dec;
     const whim_decoder_layer *layer = &dec->layers[l];
     const whim_layer_row *row = &dec->table.rows[l];
     if (row->mixer == WHIM_MIXER_GATED_DELTA) {
         WHIM_TRY(whim_gated_delta_forward(layer->delta, &dec->config, dec->gdn_grouped,
-                                          row->state_at, &p->gdn, p->s, p->all, x, y));
+                                          row->state_at, &p->gdn, p->s, p->all, x, y->x));
     } else {
         WHIM_TRY(whim_attention_forward(&layer->attn, row, l, dec->config.rms_eps, dec->rotary,
-                                        &p->attn, p->s, p->batch, x, y));
+                                        &p->attn, p->s, p->batch, x, y->x));
     }
-    return join(p, y, "mixer");
+    y->owed = dec->table.n_rank > 1 ? WHIM_OWED_GROUP : WHIM_OWED_NOTHING;
+    return WHIM_ERR_OK;
 }
 
 /* An MLP, or the sum of its experts. */
-static whim_err mlp(const pass *p, int32_t l, const float *x, float *y)
+static whim_err mlp(const pass *p, int32_t l, const float *x, whim_rows *y)
 {
     const whim_decoder_layer *layer = &p->dec->layers[l];
     if (p->dec->table.rows[l].mlp == WHIM_MLP_EXPERTS) {
-        WHIM_TRY(whim_moe_forward(layer->moe, &p->dec->config.moe, p->s, x, p->batch->n_row,
-                                  &p->apart, &p->moe, y));
+        WHIM_TRY(whim_moe_forward(layer->moe, &p->dec->config.moe, p->s, x, p->n_fed, &p->apart,
+                                  &p->moe, y->x));
     } else {
-        WHIM_TRY(whim_mlp_forward(&layer->mlp, &p->mlp, p->s, x, p->batch->n_row, y));
+        WHIM_TRY(whim_mlp_forward(&layer->mlp, &p->mlp, p->s, x, p->n_fed, y->x));
     }
-    return join(p, y, "mlp");
+    y->owed = p->dec->meet != NULL       ? WHIM_OWED_ALL
+              : p->dec->table.n_rank > 1 ? WHIM_OWED_GROUP
+                                         : WHIM_OWED_NOTHING;
+    return WHIM_ERR_OK;
 }
 
 /* y = f(normed), or with convolutions around it; normed is lost then. */
-static whim_err around(const pass *p, int32_t l, const whim_block_conv *conv, sublayer *f, float *y)
+static whim_err around(const pass *p, int32_t l, const whim_block_conv *conv, sublayer *f,
+                       const char *site, whim_rows *y)
 {
     const whim_layer_row *row = &p->dec->table.rows[l];
     if (row->conv_tap == 0) {
@@ -185,8 +222,34 @@ static whim_err around(const pass *p, int32_t l, const whim_block_conv *conv, su
     WHIM_TRY(whim_product(p->s, &conv->deltas, p->normed, p->batch->n_row, p->deltas));
     WHIM_TRY(
         whim_block_conv_forward(conv, row, 0, p->s, p->batch, p->normed, p->deltas, p->turned));
-    WHIM_TRY(f(p, l, p->turned, p->normed));
-    return whim_block_conv_forward(conv, row, 1, p->s, p->batch, p->normed, p->deltas, y);
+    whim_rows made = {.x = p->normed};
+    WHIM_TRY(f(p, l, p->turned, &made));
+    WHIM_TRY(join(p, &made, site));
+    y->owed = made.owed;
+    return whim_block_conv_forward(conv, row, 1, p->s, p->batch, p->normed, p->deltas, y->x);
+}
+
+/* The MLP of a layer, of this group's rows. */
+static whim_err feed(pass *p, int32_t l)
+{
+    const whim_decoder_layer *layer = &p->dec->layers[l];
+    WHIM_TRY(join(p, &p->mixed, "mixer"));
+    WHIM_TRY(norm_after(p, layer->mlp_norm, &p->mixed));
+    WHIM_TRY(around(p, l, &layer->mlp_conv, mlp, "mlp", &p->fed));
+    return join(p, &p->fed, "mlp");
+}
+
+/* The same of the rows of all groups together. Layers with convolutions are drafts', which are cut
+ * over no ranks. */
+static whim_err feed_together(pass *p, int32_t l)
+{
+    const whim_meet *meet = p->dec->meet;
+    whim_check(p->dec->table.rows[l].conv_tap == 0);
+    WHIM_TRY(whim_meet_gather(meet, p->s, &p->mixed, p->batch->n_row, p->n_each, p->part, p->x,
+                              p->together));
+    WHIM_TRY(norm(p, p->dec->layers[l].mlp_norm, p->together, p->n_fed, p->together_normed));
+    WHIM_TRY(mlp(p, l, p->together_normed, &p->together_fed));
+    return whim_meet_scatter(meet, p->s, &p->together_fed, p->n_each, p->part, &p->fed);
 }
 
 /* x = embeddings of the tokens. Of a pass that is cut all are found, which costs next to nothing:
@@ -227,10 +290,12 @@ static whim_err capture(const pass *p, int32_t b, const whim_out *out)
     return WHIM_ERR_OK;
 }
 
-/* x += y */
-static whim_err add(const pass *p, const float *y)
+/* x += what a block has left */
+static whim_err add(const pass *p, const whim_rows *left)
 {
     int64_t d = p->dec->config.d_model;
+    const float *y;
+    WHIM_TRY(whim_rows_get(left, &y));
     return whim_op_add(p->s, &(whim_add_args){
                                  .x = p->x,
                                  .x_stride = d,
@@ -267,13 +332,12 @@ whim_err whim_decoder_run(const whim_decoder *dec, whim_stream *s, const whim_ba
     WHIM_TRY(whim_attention_rotary(&p.attn, dec->rotary, dec->table.n_rope, s, p.batch));
     WHIM_TRY(embed(&p, &head, out->scratch));
     for (int32_t l = 0; l < n_layer; l++) {
-        WHIM_TRY(norm_after(&p, dec->layers[l].mixer_norm, l > 0 ? p.fed : NULL));
+        WHIM_TRY(norm_after(&p, dec->layers[l].mixer_norm, l > 0 ? &p.fed : NULL));
         WHIM_TRY(capture(&p, l, out));
-        WHIM_TRY(around(&p, l, &dec->layers[l].mixer_conv, mixer, p.mixed));
-        WHIM_TRY(norm_after(&p, dec->layers[l].mlp_norm, p.mixed));
-        WHIM_TRY(around(&p, l, &dec->layers[l].mlp_conv, mlp, p.fed));
+        WHIM_TRY(around(&p, l, &dec->layers[l].mixer_conv, mixer, "mixer", &p.mixed));
+        WHIM_TRY(dec->meet != NULL ? feed_together(&p, l) : feed(&p, l));
     }
-    WHIM_TRY(add(&p, p.fed));
+    WHIM_TRY(add(&p, &p.fed));
     WHIM_TRY(capture(&p, n_layer, out));
     if (batch->cut == NULL) {
         *x = p.x;

@@ -13,6 +13,7 @@
 #include "layers/head.h"
 #include "layers/mlp.h"
 #include "layers/moe.h"
+#include "layers/ranks/meet.h"
 
 typedef struct whim_decoder_layer {
     const float *mixer_norm; /* [d_model] */
@@ -30,6 +31,7 @@ typedef struct whim_decoder {
     bool gdn_grouped;       /* as whim_layer_traits, and the file has them so */
     whim_head head;
     const whim_deal *deal;   /* of its layers' experts, or NULL */
+    const whim_meet *meet;   /* of groups whose MLPs are cut over all ranks, or NULL */
     const int64_t *x_cols;   /* for gathering rows of the residual stream, or NULL */
     const whim_head *lent;   /* embedding and head of the model that it drafts for; NULL: its own */
     bool owns_head;          /* with `lent`: but its head is its own */

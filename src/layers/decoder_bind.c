@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tensors of a decoder, layer by layer, as its table says. */
-#include "layers/cut_rows.h"
 #include "layers/decoder.h"
+#include "layers/ranks/cut_rows.h"
 #include "layers/rope.h"
 
 /* Room for the layers, and for those parts that only some have. */
@@ -114,6 +114,7 @@ whim_err whim_decoder_bind(const whim_config *config, const whim_layer_traits *t
     }
     dec->config.gdn = dec->table.gdn;
     dec->x_cols = whim_cut_cols(config->d_model, binder);
+    dec->meet = whim_meet_make(config->d_model, binder);
     dec->deal = config->moe.n_expert > 0 ? whim_deal_make(config, binder) : NULL;
     if (lent == NULL) {
         whim_head_bind_embed(&dec->head, config, binder);

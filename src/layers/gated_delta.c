@@ -2,8 +2,8 @@
 /* Tensors and pass of a gated delta net. */
 #include "layers/gated_delta.h"
 
-#include "layers/cut_rows.h"
 #include "layers/projection.h"
+#include "layers/ranks/cut_rows.h"
 #include "ops/ops.h"
 
 static int64_t key_width(const whim_gdn_config *c)

@@ -11,7 +11,7 @@
 
 #include "device/device.h"
 #include "layers/batch.h"
-#include "layers/own_cols.h"
+#include "layers/ranks/own_cols.h"
 #include "weights/bind.h"
 #include "weights/config.h"
 

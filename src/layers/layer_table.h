@@ -8,7 +8,7 @@
 #define WHIM_LAYERS_LAYER_TABLE_H
 
 #include "base/arena.h"
-#include "layers/own_cols.h"
+#include "layers/ranks/own_cols.h"
 #include "tensor/kv_type.h"
 #include "weights/bind.h"
 #include "weights/config.h"

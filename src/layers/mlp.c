@@ -5,22 +5,23 @@
 whim_part whim_mlp_part(const whim_layer_row *row, const whim_config *config, int32_t l,
                         const whim_binder *binder)
 {
-    if (binder->n_rank <= 1) {
+    int32_t rank, n_rank = whim_binder_wide(binder, &rank);
+    if (n_rank == 1) {
         return (whim_part){0, row->d_ff};
     }
     whim_param down = {.n = config->d_model, .k = row->d_ff};
     int64_t block = whim_bind_block(binder, &down, NULL, "layers.%d.mlp.down_proj.weight", l);
-    return whim_part_width(row->d_ff, block, binder->n_rank, binder->rank);
+    return whim_part_width(row->d_ff, block, n_rank, rank);
 }
 
 void whim_mlp_bind(whim_mlp *mlp, const whim_layer_row *row, const whim_config *config, int32_t l,
                    whim_binder *binder)
 {
     int64_t d = config->d_model, ff = row->share.d_ff;
-    const whim_part *part = binder->n_rank > 1 ? &row->share.ff : NULL;
+    int32_t rank;
+    const whim_part *part = whim_binder_wide(binder, &rank) > 1 ? &row->share.ff : NULL;
     whim_projection_cut rows = {.rows = part};
-    whim_projection_cut cols = {
-        .cols = part, .n_col_run = part != NULL, .no_bias = binder->rank > 0};
+    whim_projection_cut cols = {.cols = part, .n_col_run = part != NULL, .no_bias = rank > 0};
     const whim_projection_spec projections[] = {
         {&mlp->gate, ff, d, 0, row->mlp_bias, "mlp.gate_proj", rows},
         {&mlp->up, ff, d, 0, row->mlp_bias, "mlp.up_proj", rows},

@@ -9,11 +9,12 @@
 static whim_part part_of(const whim_binder *binder, const whim_param *down, const char *name,
                          int32_t l)
 {
-    if (binder->n_rank <= 1) {
+    int32_t rank, n_rank = whim_binder_wide(binder, &rank);
+    if (n_rank == 1) {
         return (whim_part){0, down->k};
     }
     int64_t block = whim_bind_block(binder, down, NULL, "layers.%d.mlp.%s", l, name);
-    return whim_part_width(down->k, block, binder->n_rank, binder->rank);
+    return whim_part_width(down->k, block, n_rank, rank);
 }
 
 /* Of gate and up a rank has rows, of down columns. */

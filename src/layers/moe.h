@@ -9,7 +9,7 @@
 
 #include "device/device.h"
 #include "layers/batch.h"
-#include "layers/dealt_experts.h"
+#include "layers/ranks/dealt_experts.h"
 #include "weights/bind.h"
 #include "weights/config.h"
 

@@ -112,6 +112,8 @@ typedef struct whim_binder {
     /* Set before tensors are declared where the model is cut: which of how many ranks this is, and
      * where tensors will be found. 0 or 1 ranks: it is not. */
     int32_t n_rank, rank;
+    /* Where MLPs and experts are cut over more ranks than that, those of several groups; else 0. */
+    int32_t n_wide, wide_rank;
     int32_t n_share; /* ranks that have the model as this one has it, and share the rows of steps */
     int32_t n_deal, deal_rank; /* ranks that have whole experts each; 0 or 1: all are here */
     whim_act deal_rows;        /* as which rows go to them, if deal_rows_fixed */
@@ -126,6 +128,14 @@ typedef struct whim_binder {
     void *buffer; /* device memory, owned; NULL before load */
     whim_device *device;
 } whim_binder;
+
+/* The ranks over which MLPs and experts are cut; 1: they are not. */
+static inline int32_t whim_binder_wide(const whim_binder *binder, int32_t *rank)
+{
+    bool wide = binder->n_wide > 1;
+    *rank = wide ? binder->wide_rank : binder->rank;
+    return wide ? binder->n_wide : binder->n_rank > 1 ? binder->n_rank : 1;
+}
 
 void whim_binder_init(whim_binder *binder);
 void whim_binder_deinit(whim_binder *binder);

@@ -39,7 +39,7 @@ expect "--cp and --tp" 1 err "--cp: 4 ranks would share prompts in groups of 2"
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --cp 4 --max-step-tokens 7
 expect "--cp with small steps" 1 err "steps of 8 tokens or more, and none has more than 7" err "--max-step-tokens"
 run_it inspect shape:qwen3-8b --cp 2
-expect "inspect --cp" 0 out "serve over 2 ranks" out "for each token: 0 B, of 8 at once: 0 B, of a prompt: 304.00 KiB; the largest message: "
+expect "inspect --cp" 0 out "serve over 2 ranks" out "for each of its tokens: 0 B, of 8 at once: 0 B, of a prompt: 304.00 KiB; the largest message: "
 
 # Ranks with requests of their own: what is refused before anything loads.
 serve_it() { run_it serve "$data/qwen3moe-f32" --port 0 --threads 1 --oversubscribe "$@"; }
@@ -58,13 +58,14 @@ expect "--dp and --kv-dir" 1 err "--dp has pages of its own" err "leave out --kv
 serve_it --tp 4 --dp 3 --kv-dir "$TEST_TMP/pages"
 expect "--dp is named where it is wrong itself" 1 err "--dp: 4 ranks cannot be 3 groups with requests of their own"
 run_it inspect shape:qwen3-8b --dp 2
-expect "inspect --dp" 0 out "serve over 2 ranks" out "for each token: 8 B, of 8 at once: 8 B, of a prompt: 0 B; the largest message: "
+expect "inspect --dp" 0 out "serve over 2 ranks" out "for each of its tokens: 16 B, of 8 at once: 16 B, of a prompt: 0 B; the largest message: "
 run_it inspect shape:qwen3-8b --tp 4 --dp 2 --json
 expect_python "inspect --tp above --dp" "
 ranks = json.loads(text)['ranks']
-# A token of each group: sums of 4,096 behind the embedding and twice in 36 layers, the best of two ranks, and of two groups.
-assert [(r['n_head'], r['n_kv'], r['d_ff']) for r in ranks] == 4 * [(16, 4, 6144)], ranks
-assert all(r['token_comm'] == (73 * 4 * 4096 + 2 * 8 + 2 * 8) / 2 for r in ranks), ranks[0]"
+# A token of each group: a sum of 4,096 behind the embedding; in 36 layers two of the group's row and two of both groups' rows;
+# the best of two ranks, and of two groups.
+assert [(r['n_head'], r['n_kv'], r['d_ff']) for r in ranks] == 4 * [(16, 4, 3072)], ranks
+assert all(r['token_comm'] == ((1 + 36 * 6) * 4 * 4096 + 2 * 8 + 2 * 8) for r in ranks), ranks[0]"
 
 # Ranks that have whole experts, and share prompts as well.
 for name in qwen3moe-f32 minimax-f32 qwen35-moe; do
@@ -92,7 +93,7 @@ expect "--ep-slots below the sequences" 1 err "--ep-slots: 7 slots for rows are 
 run_it inspect shape:qwen3-30b-a3b --ep 2 --ep-experts 100,27
 expect "--ep-experts that are not all" 1 err "--ep-experts: '100,27' does not deal 128 experts to 2 ranks"
 run_it inspect shape:qwen3-30b-a3b --ep 3
-expect "inspect --ep" 0 out "serve over 3 ranks" out "experts" out "for each token: "
+expect "inspect --ep" 0 out "serve over 3 ranks" out "experts" out "for each of its tokens: "
 run_it inspect shape:qwen3-30b-a3b --tp 1 --ep 2
 expect "inspect --tp 1 --ep 2" 1 err "--ep: experts were to be dealt to 2 of 1 ranks"
 run_it inspect shape:qwen3-30b-a3b --tp 1 --dp 2
@@ -102,7 +103,7 @@ expect_python "inspect --dp --ep" "
 ranks = json.loads(text)['ranks']
 # A token of each: rows of 2,048 and 8 choices in 48 layers, half of the 16 results, and the best tokens.
 assert [r['n_expert'] for r in ranks] == [64, 64], ranks
-assert all(r['token_comm'] == r['batch_comm'] == 48 * 4 * (2048 + 8 + 4 * 2048) + 8 for r in ranks), ranks[0]"
+assert all(r['token_comm'] == r['batch_comm'] == 2 * (48 * 4 * (2048 + 8 + 4 * 2048) + 8) for r in ranks), ranks[0]"
 run_it inspect shape:qwen3-30b-a3b --ep 2 --json
 expect_python "inspect --ep: a few tokens, and many" "
 ranks = json.loads(text)['ranks']
@@ -121,7 +122,7 @@ expect "rank is for whimbrel itself" 1 err "whimbrel serve --tp N"
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --tp 2 --oversubscribe --kv-mem 1
 expect "what one rank refuses is refused before others start" 1 err "--kv-mem"
 run_it inspect shape:minimax-m2 --weight-type fp8 --tp 7
-expect "inspect --tp" 0 out "serve over 7 ranks" out "messages between them, for each token: 1.47 MiB" out "memory node "
+expect "inspect --tp" 0 out "serve over 7 ranks" out "messages of each, for each of its tokens: 1.47 MiB" out "memory node "
 run_it inspect shape:minimax-m2 --weight-type fp8 --tp 7 --json
 expect_python "shares of MiniMax-M2 over 7 ranks" "
 ranks = json.loads(text)['ranks']

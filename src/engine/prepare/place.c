@@ -203,7 +203,10 @@ whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
     e->binder.deal_rank = deals ? e->cfg.rank : 0;
     e->binder.n_share = e->runner_cfg.n_share = shares ? n_rank : 0;
     e->runner_cfg.n_group = groups ? e->cfg.n_group : 0;
-    e->runner_cfg.meets = groups && deals;
+    bool wide = groups && e->cfg.n_group < n_rank;
+    e->binder.n_wide = wide ? n_rank : 0;
+    e->binder.wide_rank = wide ? e->cfg.rank : 0;
+    e->runner_cfg.meets = wide || (groups && deals);
     e->binder.ckpt = &e->ckpt;
     e->runner_cfg.comm = e->cfg.comm;
     e->binder.comm = e->cfg.comm;

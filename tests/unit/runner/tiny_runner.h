@@ -76,9 +76,10 @@ static inline void tiny_set_experts(whim_config *c, const char *arch)
                                .scale = 1.0f};
 }
 
-/* What of a model a rank has: whole experts, as one of n_deal, and the rest as one of n_rank. */
+/* What of a model a rank has: whole experts, as one of n_deal, MLPs as
+ * one of n_wide if there are any, and the rest as one of n_rank. */
 typedef struct tiny_part {
-    int32_t n_deal, deal_rank, n_rank, rank;
+    int32_t n_deal, deal_rank, n_rank, rank, n_wide, wide_rank;
 } tiny_part;
 
 /* Everything but the runner. experts: the model has some. */
@@ -94,6 +95,8 @@ static inline void tiny_load_part(tiny_runner *t, const char *backend, const cha
     t->binder.deal_rank = part->deal_rank;
     t->binder.n_rank = part->n_rank;
     t->binder.rank = part->rank;
+    t->binder.n_wide = part->n_wide;
+    t->binder.wide_rank = part->wide_rank;
     t->binder.ckpt = &t->ckpt;
     if (strcmp(arch, "qwen3_5") == 0) {
         tiny_hybrid_config(&t->ckpt.config);

@@ -6,10 +6,10 @@
  *                from the count alone.
  *   normal       more: rows, then choices, each as they lie
  * Threads: as the stream. */
-#ifndef WHIM_LAYERS_DEALT_ROWS_H
-#define WHIM_LAYERS_DEALT_ROWS_H
+#ifndef WHIM_LAYERS_RANKS_DEALT_ROWS_H
+#define WHIM_LAYERS_RANKS_DEALT_ROWS_H
 
-#include "layers/dealt_experts.h"
+#include "layers/ranks/dealt_experts.h"
 
 /* deal->forms; false: no memory. */
 bool whim_deal_forms_make(whim_deal *deal, const whim_config *config, whim_arena *arena);

@@ -8,8 +8,8 @@
  * layers/batch.h) all are gathered first, and each rank sums its own. They travel as what the
  * products with the experts' weights would make of them anyway, so that nothing is rounded twice.
  * Threads: as the stream. */
-#ifndef WHIM_LAYERS_DEALT_EXPERTS_H
-#define WHIM_LAYERS_DEALT_EXPERTS_H
+#ifndef WHIM_LAYERS_RANKS_DEALT_EXPERTS_H
+#define WHIM_LAYERS_RANKS_DEALT_EXPERTS_H
 
 #include "device/device.h"
 #include "layers/batch.h"

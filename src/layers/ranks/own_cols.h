@@ -8,8 +8,8 @@
  * inside a group, its columns are put together again: they go to whoever comes first of those that
  * have some, and nobody else multiplies them. So codes and scales are those of one rank.
  * Threads: plain data; the stream's for the rest. */
-#ifndef WHIM_LAYERS_OWN_COLS_H
-#define WHIM_LAYERS_OWN_COLS_H
+#ifndef WHIM_LAYERS_RANKS_OWN_COLS_H
+#define WHIM_LAYERS_RANKS_OWN_COLS_H
 
 #include "base/arena.h"
 #include "ops/ops.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "layers/dealt_rows.h"
+#include "layers/ranks/dealt_rows.h"
 
 #include "ops/ops.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "layers/dealt_experts.h"
+#include "layers/ranks/dealt_experts.h"
 
-#include "layers/dealt_rows.h"
+#include "layers/ranks/dealt_rows.h"
 #include "ops/ops.h"
 
 /* The first expert of a rank: behind as many as were said of those before it, else evenly. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "layers/cut_rows.h"
+#include "layers/ranks/cut_rows.h"
 
 #include "ops/ops.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Columns on block edges, zeros around a rank's own, and cut groups put together. */
-#include "layers/own_cols.h"
+#include "layers/ranks/own_cols.h"
 
 /* --- what is whose ---------------------------------------------------------------------------- */
 

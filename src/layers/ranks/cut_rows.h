@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a pass that is cut (whim_batch_cut), from all to a rank's own and back.
  * Threads: as the stream. */
-#ifndef WHIM_LAYERS_CUT_ROWS_H
-#define WHIM_LAYERS_CUT_ROWS_H
+#ifndef WHIM_LAYERS_RANKS_CUT_ROWS_H
+#define WHIM_LAYERS_RANKS_CUT_ROWS_H
 
 #include "device/device.h"
 #include "layers/batch.h"

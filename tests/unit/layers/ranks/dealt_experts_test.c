@@ -2,7 +2,7 @@
 /* Experts that ranks have some of each: thousands of steps of all sizes, in which ways and storage
  * types of rows change all the time and ranks come late, have the bits of moe_experts on all of
  * them. Ranks are threads with the law's stream. */
-#include "layers/dealt_experts.h"
+#include "layers/ranks/dealt_experts.h"
 
 #include "base/clock.h"
 #include "base/math/rng.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whose columns are whose, and who takes a group that several have columns of. */
-#include "layers/own_cols.h"
+#include "layers/ranks/own_cols.h"
 
 #include "support/cmocka.h"
 
