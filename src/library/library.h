@@ -77,6 +77,7 @@ typedef struct whim_request_extra {
     const whimbrel_request *like; /* has the same grammar; NULL: none has */
     const int32_t *allowed;       /* [n_allowed] tokens of the vocabulary; see whim_job_cfg */
     int32_t n_allowed;
+    const whim_history_rules *history; /* see whim_sample_params; lives until the start */
 } whim_request_extra;
 
 /* whimbrel_prepare with more. `field` (128 bytes) names what is wrong. *out is there also after an

@@ -299,6 +299,7 @@ static whim_err sampling_read(making *m, whim_sample_params *out)
     *out = whim_library_params(&sampling);
     out->want_logprob = o->logprobs;
     out->n_logprob = o->top_logprobs;
+    out->history = m->x.history;
     name(m, "sampling");
     return whim_sample_params_check(out, m->r->model->info.n_vocab, m->diag);
 }

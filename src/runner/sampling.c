@@ -10,7 +10,8 @@ int64_t whim_sampling_words(const whim_config *config, const whim_exec_cfg *cfg)
 {
     enum { USUAL = 512 };
     int64_t mask = (config->n_vocab + 31) / 32;
-    return 2 * (int64_t)config->n_vocab + mask + cfg->max_ctx + 1 + cfg->max_seqs * (mask + USUAL);
+    return 2 * (int64_t)config->n_vocab + 2 * WHIM_HISTORY_PAIRS + mask + cfg->max_ctx + 1 +
+           cfg->max_seqs * (mask + USUAL);
 }
 
 /* Lay memory out from `base` on; returns its bytes. */

@@ -6,10 +6,15 @@
 
 #include <string.h>
 
-bool whim_sample_params_penalise(const whim_sample_params *p)
+static bool penalises(const whim_sample_params *p)
 {
     return p->repetition_penalty != 1.0f || p->presence_penalty != 0.0f ||
            p->frequency_penalty != 0.0f;
+}
+
+bool whim_sample_params_look_back(const whim_sample_params *p)
+{
+    return penalises(p) || p->history != NULL;
 }
 
 int32_t whim_sample_best_needed(const whim_sample_ask *ask, int32_t n_vocab)
@@ -24,7 +29,7 @@ int32_t whim_sample_best_needed(const whim_sample_ask *ask, int32_t n_vocab)
     if (p == NULL || ask->is_given) {
         return 1;
     }
-    if (p->n_bias > 0 || whim_sample_params_penalise(p) || ask->mask != NULL) {
+    if (p->n_bias > 0 || whim_sample_params_look_back(p) || ask->mask != NULL) {
         return 0;
     }
     if (p->temperature == 0.0f || p->top_k == 1) {
@@ -42,7 +47,13 @@ static int64_t prompt_words(const whim_sample_ask *ask)
 
 static int64_t output_words(const whim_sample_ask *ask)
 {
-    return whim_sample_params_penalise(ask->params) ? ask->n_output : 0;
+    return penalises(ask->params) ? ask->n_output : 0;
+}
+
+/* How many pairs come of the history is not known before they are made. */
+static int64_t history_words(const whim_sample_ask *ask)
+{
+    return ask->params->history != NULL ? 2 * WHIM_HISTORY_PAIRS : 0;
 }
 
 int64_t whim_sample_words(const whim_sample_ask *ask)
@@ -50,8 +61,8 @@ int64_t whim_sample_words(const whim_sample_ask *ask)
     if (ask->params == NULL || ask->is_given) {
         return 0;
     }
-    return 2 * (int64_t)ask->params->n_bias + prompt_words(ask) + output_words(ask) +
-           (ask->mask != NULL ? ask->n_mask_word : 0);
+    return 2 * (int64_t)ask->params->n_bias + history_words(ask) + prompt_words(ask) +
+           output_words(ask) + (ask->mask != NULL ? ask->n_mask_word : 0);
 }
 
 whim_err whim_sample_words_check(const whim_sample_ask *ask, int64_t most, whim_diag *diag)
@@ -75,6 +86,19 @@ static whim_sample_list list_put(int32_t *lists, int64_t *used, const void *from
     }
     *used += n * words_each;
     return list;
+}
+
+/* Behind the pairs of the bias. */
+static int32_t history_put(const whim_sample_ask *ask, int32_t *lists, int64_t *used)
+{
+    whim_logit_bias pairs[WHIM_HISTORY_PAIRS];
+    const whim_history_rules *rules = ask->params->history;
+    if (rules == NULL) {
+        return 0;
+    }
+    int32_t n =
+        whim_history_bias(rules, ask->prompt, ask->n_prompt, ask->output, ask->n_output, pairs);
+    return list_put(lists, used, pairs, n, 2).n;
 }
 
 void whim_sample_pack(const whim_sample_ask *ask, int32_t *lists, int64_t *used,
@@ -103,6 +127,7 @@ void whim_sample_pack(const whim_sample_ask *ask, int32_t *lists, int64_t *used,
     }
     _Static_assert(sizeof(whim_logit_bias) == 2 * sizeof(int32_t), "pairs of words");
     want->bias = list_put(lists, used, p->bias, p->n_bias, 2);
+    want->bias.n += history_put(ask, lists, used);
     want->prompt = list_put(lists, used, ask->prompt, prompt_words(ask), 1);
     want->output = list_put(lists, used, ask->output, output_words(ask), 1);
     if (ask->mask != NULL) {

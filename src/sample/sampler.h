@@ -7,15 +7,11 @@
 
 #include "base/err.h"
 #include "ops/args/sample_args.h"
+#include "sample/history.h"
 #include "tensor/rank_key.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-typedef struct whim_logit_bias {
-    int32_t id;
-    float bias;
-} whim_logit_bias;
 
 typedef struct whim_sample_params {
     float temperature;        /* 0: greedy */
@@ -27,6 +23,7 @@ typedef struct whim_sample_params {
     float frequency_penalty;  /* 0: off; over the output only */
     const whim_logit_bias *bias;
     int32_t n_bias;
+    const whim_history_rules *history; /* NULL: none */
     uint64_t seed;
     int32_t n_logprob; /* alternatives wanted, 0: none but the token's own */
     bool want_logprob; /* the token's own log-probability */
@@ -40,7 +37,7 @@ WHIM_MUST_CHECK whim_err whim_sample_params_check(const whim_sample_params *para
                                                   whim_diag *diag);
 
 /* Whether a choice depends on the tokens before it. */
-bool whim_sample_params_penalise(const whim_sample_params *params);
+bool whim_sample_params_look_back(const whim_sample_params *params);
 
 typedef struct whim_sampled {
     int32_t id;
@@ -75,8 +72,8 @@ typedef struct whim_sample_ask {
  * all. The token is the same either way. */
 int32_t whim_sample_best_needed(const whim_sample_ask *ask, int32_t n_vocab);
 
-/* Words that the lists of a row take; INVALID when they are more than `most`; write them from
- * lists[*used] on, and the record that the op takes. */
+/* Words that the lists of a row take at most; INVALID when they are more than `most`; write them
+ * from lists[*used] on, and the record that the op takes. */
 int64_t whim_sample_words(const whim_sample_ask *ask);
 WHIM_MUST_CHECK whim_err whim_sample_words_check(const whim_sample_ask *ask, int64_t most,
                                                  whim_diag *diag);

@@ -73,8 +73,9 @@ typedef struct whim_task {
     whim_tool_choice choice;
     const int32_t *allowed; /* [n_allowed] nothing but these may come; NULL: anything may */
     int32_t n_allowed;
-    json_t *schema;      /* borrowed */
-    json_t *schema_read; /* it, where it came as a text; owned */
+    whim_history_rules *history; /* NULL: none */
+    json_t *schema;              /* borrowed */
+    json_t *schema_read;         /* it, where it came as a text; owned */
     /* how the client calls these fields, for messages; literals, or in the arena */
     const char *format_at, *schema_at, *tool_schema;
     const char *form_at;     /* the field that says what the answer must look like; NULL: none */
@@ -110,11 +111,16 @@ bool whim_task_read_common(const whim_api *api, const whim_fields *f, whim_task 
 /* Parts of it: `model`; sampling, penalties and seed; */
 bool whim_task_check_model(const whim_api *api, const whim_fields *f);
 bool whim_task_read_sampling(const whim_api *api, const whim_fields *f, whim_task *task);
-/* `logit_bias`, `stop_token_ids`, `allowed_token_ids`. */
+/* `logit_bias`, `stop_token_ids`, `allowed_token_ids`; what looks back: `bad_words`, `dry_...`. */
 bool whim_task_read_tokens(const whim_api *api, const whim_fields *f, whim_task *task);
 /* Refuse `key` where another field has said already what the answer must look like; else it is
  * that field, and the caller sets form_at where its name is not the key. */
 bool whim_task_one_form(const whim_fields *f, const char *key, whim_task *task);
+bool whim_task_read_history(const whim_api *api, const whim_fields *f, whim_task *task);
+/* A list of non-empty texts without NULs, at most `most` of `max_bytes`; a single text where
+ * `single`. */
+bool whim_task_read_texts(const whim_fields *f, const char *key, int64_t most, size_t max_bytes,
+                          bool single, whim_arena *arena, const char *const **out, int32_t *n_out);
 /* A list of texts of which the answer is one. */
 bool whim_task_read_words(const whim_fields *f, const char *key, whim_task *task);
 /* The fields of other servers (body/foreign.def); part of whim_task_read_common. */

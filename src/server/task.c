@@ -101,10 +101,8 @@ whim_task *whim_task_open(const whim_api *api, whim_exchange *ex, whim_task_read
 
 /* --- texts ----------------------------------------------------------------------------------- */
 
-/* A list of non-empty texts without NULs, at most `most` of `max_bytes`; a single text where
- * `single`. */
-static bool read_texts(const whim_fields *f, const char *key, int64_t most, size_t max_bytes,
-                       bool single, whim_arena *arena, const char *const **out, int32_t *n_out)
+bool whim_task_read_texts(const whim_fields *f, const char *key, int64_t most, size_t max_bytes,
+                          bool single, whim_arena *arena, const char *const **out, int32_t *n_out)
 {
     const json_t *value = whim_field(f, key);
     bool one = single && json_is_string(value);
@@ -146,14 +144,14 @@ static bool read_texts(const whim_fields *f, const char *key, int64_t most, size
 
 bool whim_task_read_stops(const whim_fields *f, const char *key, whim_task *task)
 {
-    return read_texts(f, key, WHIM_MAX_STOPS, WHIM_MAX_STOP_BYTES, true, &task->arena,
-                      &task->ask.stops, &task->ask.n_stop);
+    return whim_task_read_texts(f, key, WHIM_MAX_STOPS, WHIM_MAX_STOP_BYTES, true, &task->arena,
+                                &task->ask.stops, &task->ask.n_stop);
 }
 
 bool whim_task_read_words(const whim_fields *f, const char *key, whim_task *task)
 {
-    if (!read_texts(f, key, 100000, 64 * 1024, false, &task->arena, &task->ask.words,
-                    &task->ask.n_word)) {
+    if (!whim_task_read_texts(f, key, 100000, 64 * 1024, false, &task->arena, &task->ask.words,
+                              &task->ask.n_word)) {
         return false;
     }
     return task->ask.n_word > 0 || whim_field_refuse(f, key, "must not be empty");

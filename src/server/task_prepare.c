@@ -44,6 +44,7 @@ static whim_request_extra extra_of(const whim_task *task)
         .no_compile = !task->may_take_long,
         .allowed = task->allowed,
         .n_allowed = task->n_allowed,
+        .history = task->history,
     };
 }
 

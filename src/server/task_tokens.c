@@ -102,5 +102,5 @@ bool whim_task_read_tokens(const whim_api *api, const whim_fields *f, whim_task 
     return read_bias(api, f, task) &&
            read_ids(api, f, "stop_token_ids", WHIM_MAX_STOPS, task, &task->ask.stop_ids,
                     &task->ask.n_stop_id) &&
-           read_allowed(api, f, task);
+           read_allowed(api, f, task) && whim_task_read_history(api, f, task);
 }

@@ -58,7 +58,6 @@ def test_texts_hold(oai, fields, pattern):
     ({"ebnf": 'root ::= "a"', "regex": "a"}, "ebnf"),
     ({"guided_json": {"not": {}}}, "guided_json"),
     ({"guided_regex": "a", "regex": "a"}, "guided_regex"),
-    ({"dry_multiplier": 0.8}, "dry_multiplier"),
     ({"xtc_probability": 0.5}, "xtc_probability"),
     ({"mirostat": 2}, "mirostat"),
     ({"use_beam_search": True}, "use_beam_search"),
@@ -76,6 +75,28 @@ def test_only_allowed_tokens_come(oai):
         made = oai.completions.create(model="any", prompt="Colours:", max_tokens=12, **how, extra_body={
             "allowed_token_ids": ids, "return_token_ids": True}).choices[0]
         assert made.model_extra["token_ids"] and set(made.model_extra["token_ids"]) <= set(ids)
+
+
+def test_bad_words_do_not_come(oai):
+    ask = {"model": "any", "prompt": "One, two, three, four, five,", "temperature": 0, "max_tokens": 16}
+    plain = oai.completions.create(**ask).choices[0].text
+    words = re.findall(r"[A-Za-z0-9]{2,}", plain)[:3]
+    held = oai.completions.create(extra_body={"bad_words": words}, **ask).choices[0].text
+    assert words and all(w in plain and not re.search(rf"(^| ){w}", held) for w in words)
+
+
+def test_dry_ends_a_circle(oai):
+    ask = {"model": "any", "prompt": "abcd efgh ijkl " * 8, "temperature": 0, "max_tokens": 24}
+    heavy = {"dry_multiplier": 1000, "dry_allowed_length": 3, "dry_sequence_breakers": ["\n"], "return_token_ids": True}
+    made = oai.completions.create(extra_body=heavy, **ask).choices[0].model_extra["token_ids"]
+    ids = tokens_of(oai, ask["prompt"]) + made
+    fours = [tuple(ids[i:i + 4]) for i in range(len(ids) - 3)]
+    newline = set(tokens_of(oai, "\n"))
+    late = [f for f in fours[-len(made):] if not newline & set(f)]
+    assert late and all(fours.count(f) == 1 for f in late)
+    nothing = {"dry_multiplier": 0.8, "dry_penalty_last_n": 0}
+    plain = oai.completions.create(**ask).choices[0].text
+    assert oai.completions.create(extra_body=nothing, **ask).choices[0].text == plain
 
 
 def test_what_changes_nothing_is_taken(oai):

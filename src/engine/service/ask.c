@@ -279,7 +279,7 @@ bool whim_choice_may_follow(const whim_choice *c)
     const whim_job *job = c->job;
     const whim_job_cfg *cfg = &job->cfg;
     bool may_end = c->n_made + 1 >= cfg->min_tokens; /* with the one under way: no mask is due */
-    return c->grammar == NULL && may_end && !whim_sample_params_penalise(&cfg->params) &&
+    return c->grammar == NULL && may_end && !whim_sample_params_look_back(&cfg->params) &&
            (job->n_forced == 0 || c->think.over) && cfg->max_tokens >= 0 &&
            cfg->prompt_logprobs < 0;
 }

@@ -28,6 +28,17 @@ static void *copy(whim_arena *arena, const void *src, int64_t n, int64_t size, b
     return dst;
 }
 
+static void history_copy(whim_sample_params *params, whim_arena *a, bool *ok)
+{
+    whim_history_rules *h = copy(a, params->history, params->history != NULL, sizeof *h, ok);
+    params->history = h;
+    if (h != NULL) {
+        h->dry_breakers = copy(a, h->dry_breakers, h->n_breaker_word, sizeof *h->dry_breakers, ok);
+        h->bans = copy(a, h->bans, h->n_ban, sizeof *h->bans, ok);
+        h->ban_ids = copy(a, h->ban_ids, h->n_ban_id, sizeof *h->ban_ids, ok);
+    }
+}
+
 /* Everything that the caller may free after submit. */
 static bool copies_make(whim_job *job)
 {
@@ -40,6 +51,7 @@ static bool copies_make(whim_job *job)
     c->shown = copy(a, c->shown, c->n_shown, (int64_t)sizeof *c->shown, &ok);
     c->params.bias =
         copy(a, c->params.bias, c->params.n_bias, (int64_t)sizeof *c->params.bias, &ok);
+    history_copy(&c->params, a, &ok);
     const char **stops = copy(a, c->stops, c->n_stop, (int64_t)sizeof *c->stops, &ok);
     for (int32_t i = 0; ok && i < c->n_stop; i++) {
         stops[i] = whim_arena_strndup(a, stops[i], (int64_t)strlen(stops[i]));

@@ -12,8 +12,10 @@ enum { MAX_NAMES = 8, MAX_NAME_BYTES = 64 };
  * with a blank before and behind it. */
 static const char known[] =
     " add_generation_prompt add_special add_special_tokens allowed_token_ids audio background "
+    "bad_words "
     "best_of cache_control "
     "chat_template_kwargs choice content context_management continue_final_message conversation "
+    "dry_allowed_length dry_base dry_multiplier dry_penalty_last_n dry_sequence_breakers "
     "echo frequency_penalty function_call functions ignore_eos include input input_extra "
     "input_prefix input_suffix "
     "instructions "
@@ -30,7 +32,8 @@ static const char known[] =
 
 /* What Ollama's reads, and in its "options". */
 static const char known_of_ollama[] =
-    " allowed_token_ids chat_template_kwargs choice context format frequency_penalty ignore_eos "
+    " allowed_token_ids bad_words chat_template_kwargs choice context dry_allowed_length dry_base "
+    "dry_multiplier dry_penalty_last_n dry_sequence_breakers format frequency_penalty ignore_eos "
     "images keep_alive "
     "logit_bias logprobs messages min_p min_tokens model options presence_penalty priority prompt "
     "raw regex repeat_penalty repetition_detection repetition_penalty return_timings "

@@ -149,6 +149,9 @@ static void every_mix_of_parts(void **state)
 static void run_long_lists(tiny_runner *t)
 {
     static whim_logit_bias many[MAX_OUT][TINY_VOCAB];
+    static const whim_ban bans[] = {{0, 1}};
+    static const int32_t banned[] = {0};
+    const whim_history_rules rules = {.bans = bans, .n_ban = 1, .ban_ids = banned, .n_ban_id = 1};
     whim_sample_params params[MAX_OUT];
     whim_sample_ask asks[MAX_OUT];
     whim_diag diag = {{0}};
@@ -161,6 +164,7 @@ static void run_long_lists(tiny_runner *t)
         whim_sample_params_init(&params[i]);
         params[i].bias = many[i];
         params[i].n_bias = TINY_VOCAB;
+        params[i].history = &rules;
         params[i].repetition_penalty = 1.1f;
         asks[i] = (whim_sample_ask){.params = &params[i], .prompt = ids, .n_prompt = TINY_CTX};
         words += whim_sample_words(&asks[i]);

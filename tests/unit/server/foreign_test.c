@@ -115,7 +115,6 @@ static void what_is_not_done_is_refused(void **state)
         {"\"logits_processors\":[\"a\"]", "logits_processors"},
         {"\"prompt_logprobs\":0", "prompt_logprobs"},
         {"\"use_beam_search\":true", "use_beam_search"},
-        {"\"dry_multiplier\":0.8", "dry_multiplier"},
         {"\"xtc_probability\":0.5", "xtc_probability"},
         {"\"mirostat\":2", "mirostat"},
         {"\"mirostat_mode\":1", "mirostat_mode"},
@@ -159,8 +158,8 @@ static void every_dialect_has_them(void **state)
                    "text.format", "beside \"guided_choice\"");
     assert_refused(whim_responses_read, "{\"input\":\"hi\",\"mirostat\":1}", "mirostat",
                    "is not supported");
-    assert_refused(whim_anthropic_read_whole, "{" HI ",\"max_tokens\":5,\"dry_multiplier\":1}",
-                   "dry_multiplier", "is not supported");
+    assert_refused(whim_anthropic_read_whole, "{" HI ",\"max_tokens\":5,\"mirostat\":1}",
+                   "mirostat", "is not supported");
     task = read_good(whim_anthropic_read_whole, "{" HI ",\"max_tokens\":5,\"guided_json\":{}}");
     assert_json(task->schema, "{}");
     whim_task_destroy(task);
