@@ -41,7 +41,7 @@ static whim_err call(bench_rank *r, timed kind, int64_t bytes)
     int64_t parts[WHIM_COMM_MAX_RANK];
     switch (kind) {
     case ALL_REDUCE:
-        return whim_comm_all_reduce(&r->comm, (float *)r->out, bytes / 4, "bench");
+        return whim_comm_all_reduce(&r->comm, NULL, (float *)r->out, bytes / 4, "bench");
     case ALL_GATHER:
         for (int32_t i = 0; i < r->comm.n_rank; i++) {
             parts[i] = bytes * (i + 1) / r->comm.n_rank - bytes * i / r->comm.n_rank;
@@ -66,15 +66,15 @@ static whim_err experts_call(bench_rank *r, int64_t n_row)
     for (int32_t i = 0; i < n; i++) {
         keys[i] = i * 37 % N_EXPERT;
     }
-    WHIM_TRY(whim_comm_all_gather_rows(&r->comm, (float *)r->in, cols, n_row, (float *)r->lines,
-                                       "rows"));
+    WHIM_TRY(whim_comm_all_gather_rows(&r->comm, NULL, (float *)r->in, cols, n_row,
+                                       (float *)r->lines, "rows"));
     const whim_comm_rows results = {.x = r->results,
                                     .n = n,
                                     .row_bytes = WIDTH * 4,
                                     .keys = keys,
                                     .firsts = firsts,
                                     .wanted_by_each = TOP_K};
-    return whim_comm_exchange(&r->comm, &results, "results");
+    return whim_comm_exchange(&r->comm, NULL, &results, "results");
 }
 
 static whim_err any_call(bench_rank *r, timed kind, int64_t size)

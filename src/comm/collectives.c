@@ -17,36 +17,41 @@ static void rows_place(char *to, int64_t stride, int64_t row_bytes, int64_t at, 
     }
 }
 
-/* Bytes of a message's part from `at` on that are the next piece; they are written there. */
-static whim_comm_wrote piece_write(const whim_comm *comm, const char *part, int64_t bytes,
-                                   int64_t at)
+/* Bytes of a message's part from `at` on that are the next piece; a worker's share is written
+ * there. */
+static int64_t piece_write(const whim_comm *comm, const whim_comm_team *team, const char *part,
+                           int64_t bytes, int64_t at)
 {
     int64_t len = whim_comm_max(0, whim_comm_min(bytes - at, WHIM_COMM_PIECE));
+    whim_comm_part own = whim_comm_share(team, len, 1);
     if (len > 0) { /* a part of nothing may be NULL */
-        whim_comm_copy(whim_comm_next_piece(comm), part + at, len);
+        whim_comm_copy(whim_comm_next_piece(comm) + own.begin, part + at + own.begin,
+                       own.end - own.begin);
     }
-    return (whim_comm_wrote){.bytes = (int32_t)len};
+    return len;
 }
 
 /* Rank r has n_row rows of bytes[r]. */
-static whim_err gather(whim_comm *comm, const char *part, const int64_t *bytes, int64_t n_row,
-                       char *out, const char *site)
+static whim_err gather(whim_comm *comm, const whim_comm_team *team, const char *part,
+                       const int64_t *bytes, int64_t n_row, char *out, const char *site)
 {
     int64_t most = 0, stride = 0;
     for (int32_t r = 0; r < comm->n_rank; r++) {
         most = whim_comm_max(most, n_row * bytes[r]);
         stride += bytes[r];
     }
-    whim_comm_call call = whim_comm_call_of(comm, WHIM_COMM_ALL_GATHER, n_row * stride, site);
+    whim_comm_call call = whim_comm_call_by(comm, team, WHIM_COMM_ALL_GATHER, n_row * stride, site);
     call.root = whim_comm_parts(comm, bytes);
     int64_t at = 0;
     do {
-        whim_comm_wrote wrote = piece_write(comm, part, n_row * bytes[comm->rank], at);
-        WHIM_TRY(whim_comm_round(comm, &call, wrote));
+        int64_t wrote = piece_write(comm, team, part, n_row * bytes[comm->rank], at);
+        WHIM_TRY(whim_comm_round_by(comm, team, &call, wrote));
         char *to = out;
         for (int32_t r = 0; r < comm->n_rank; to += bytes[r], r++) {
-            rows_place(to, stride, bytes[r], at, whim_comm_told(comm, r),
-                       whim_comm_min(n_row * bytes[r] - at, WHIM_COMM_PIECE));
+            int64_t len = whim_comm_min(n_row * bytes[r] - at, WHIM_COMM_PIECE);
+            whim_comm_part own = whim_comm_share(team, whim_comm_max(0, len), 1);
+            rows_place(to, stride, bytes[r], at + own.begin, whim_comm_told(comm, r) + own.begin,
+                       own.end - own.begin);
         }
         at += WHIM_COMM_PIECE;
     } while (at < most);
@@ -56,17 +61,17 @@ static whim_err gather(whim_comm *comm, const char *part, const int64_t *bytes, 
 whim_err whim_comm_all_gather(whim_comm *comm, const void *part, const int64_t *bytes, void *out,
                               const char *site)
 {
-    return gather(comm, part, bytes, 1, out, site);
+    return gather(comm, NULL, part, bytes, 1, out, site);
 }
 
-whim_err whim_comm_all_gather_rows(whim_comm *comm, const float *part, const int64_t *cols,
-                                   int64_t n_row, float *out, const char *site)
+whim_err whim_comm_all_gather_rows(whim_comm *comm, const whim_comm_team *team, const float *part,
+                                   const int64_t *cols, int64_t n_row, float *out, const char *site)
 {
     int64_t bytes[WHIM_COMM_MAX_RANK];
     for (int32_t r = 0; r < comm->n_rank; r++) {
         bytes[r] = cols[r] * (int64_t)sizeof *out;
     }
-    return gather(comm, (const char *)part, bytes, n_row, (char *)out, site);
+    return gather(comm, team, (const char *)part, bytes, n_row, (char *)out, site);
 }
 
 /* --- each to each ----------------------------------------------------------------------------- */
@@ -125,13 +130,13 @@ whim_err whim_comm_all_to_all(whim_comm *comm, const void *in, const int64_t *se
         own += send[r];
     }
     whim_comm_count_bytes(comm, own);
-    whim_comm_wrote wrote =
-        piece_write(comm, (const char *)send, comm->n_rank * (int64_t)sizeof *send, 0);
-    WHIM_TRY(whim_comm_round(comm, &call, wrote));
+    int64_t wrote =
+        piece_write(comm, NULL, (const char *)send, comm->n_rank * (int64_t)sizeof *send, 0);
+    WHIM_TRY(whim_comm_round_by(comm, NULL, &call, wrote));
     WHIM_TRY(tables_agree(comm, take, first, &most, site));
     for (int64_t at = 0; at < most; at += WHIM_COMM_PIECE) {
-        wrote = piece_write(comm, in, own, at);
-        WHIM_TRY(whim_comm_round(comm, &call, wrote));
+        wrote = piece_write(comm, NULL, in, own, at);
+        WHIM_TRY(whim_comm_round_by(comm, NULL, &call, wrote));
         char *to = out;
         for (int32_t r = 0; r < comm->n_rank; to += take[r], r++) {
             part_take(comm, r, at, first[r], take[r], to);
@@ -150,11 +155,8 @@ whim_err whim_comm_broadcast(whim_comm *comm, void *x, int64_t bytes, int32_t ro
     int64_t at = 0;
     do {
         int64_t len = whim_comm_min(bytes - at, WHIM_COMM_PIECE);
-        whim_comm_wrote wrote = {0};
-        if (comm->rank == root) {
-            wrote = piece_write(comm, x, bytes, at);
-        }
-        WHIM_TRY(whim_comm_round(comm, &call, wrote));
+        int64_t wrote = comm->rank == root ? piece_write(comm, NULL, x, bytes, at) : 0;
+        WHIM_TRY(whim_comm_round_by(comm, NULL, &call, wrote));
         if (comm->rank != root) {
             whim_comm_copy((char *)x + at, whim_comm_told(comm, root), len);
         }

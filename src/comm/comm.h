@@ -78,21 +78,23 @@ bool whim_comm_is_over(const whim_comm *comm);
 /* OK, or DEVICE with why it has. Any thread. */
 WHIM_MUST_CHECK whim_err whim_comm_check(const whim_comm *comm, whim_diag *diag);
 
+/* Threads of a rank that do a collective together: each calls it with the same arguments and its
+ * own number, does a part of the work, and gets the same result. Worker 0 is the one that talks to
+ * the peers, who may be more or fewer. All meet once more before worker 0 begins the next one. */
+typedef struct whim_comm_team {
+    int32_t worker, n_worker;
+    void (*meet)(const void *ctx); /* a barrier of all of them */
+    const void *ctx;
+    whim_err *err; /* one for all of them */
+} whim_comm_team;
+
 /* Collectives. `site` says which one it is, for messages (31 bytes of it). Counts of 0 are legal
- * everywhere. On failure comm->diag has the reason, and outputs are undefined. */
+ * everywhere. On failure comm->diag has the reason, and outputs are undefined. A team of NULL is
+ * the rank's thread alone. */
 
 /* x becomes the sum of all ranks' x. */
-WHIM_MUST_CHECK whim_err whim_comm_all_reduce(whim_comm *comm, float *x, int64_t n,
-                                              const char *site);
-
-/* The same of more than WHIM_COMM_DIRECT bytes, by several threads of a rank, which may be other
- * than its peers have: all do their part of the work before round 0, 1 .. and after the last one,
- * and one of them enters the rounds while the others wait. */
-int64_t whim_comm_long_rounds(int64_t n);
-void whim_comm_long_work(const whim_comm *comm, float *x, int64_t n, int64_t round, int32_t worker,
-                         int32_t n_worker);
-WHIM_MUST_CHECK whim_err whim_comm_long_round(whim_comm *comm, int64_t n, int64_t round,
-                                              const char *site);
+WHIM_MUST_CHECK whim_err whim_comm_all_reduce(whim_comm *comm, const whim_comm_team *team, float *x,
+                                              int64_t n, const char *site);
 
 /* out is the ranks' parts one after the other; rank r's has bytes[r]. */
 WHIM_MUST_CHECK whim_err whim_comm_all_gather(whim_comm *comm, const void *part,
@@ -100,9 +102,9 @@ WHIM_MUST_CHECK whim_err whim_comm_all_gather(whim_comm *comm, const void *part,
 
 /* The same of rows: rank r's part is [n_row, cols[r]], and out [n_row, sum of cols] has the ranks'
  * columns side by side. */
-WHIM_MUST_CHECK whim_err whim_comm_all_gather_rows(whim_comm *comm, const float *part,
-                                                   const int64_t *cols, int64_t n_row, float *out,
-                                                   const char *site);
+WHIM_MUST_CHECK whim_err whim_comm_all_gather_rows(whim_comm *comm, const whim_comm_team *team,
+                                                   const float *part, const int64_t *cols,
+                                                   int64_t n_row, float *out, const char *site);
 
 /* The sum of all ranks' x is cut into n[0], n[1] .. elements; out is this rank's. */
 WHIM_MUST_CHECK whim_err whim_comm_reduce_scatter(whim_comm *comm, const float *x, const int64_t *n,
@@ -110,9 +112,9 @@ WHIM_MUST_CHECK whim_err whim_comm_reduce_scatter(whim_comm *comm, const float *
 
 /* The same of rows: x is [n_row, sum of cols], and out [n_row, cols[rank]] has the rank's columns
  * of the sum. */
-WHIM_MUST_CHECK whim_err whim_comm_reduce_scatter_rows(whim_comm *comm, const float *x,
-                                                       const int64_t *cols, int64_t n_row,
-                                                       float *out, const char *site);
+WHIM_MUST_CHECK whim_err whim_comm_reduce_scatter_rows(whim_comm *comm, const whim_comm_team *team,
+                                                       const float *x, const int64_t *cols,
+                                                       int64_t n_row, float *out, const char *site);
 
 /* in holds send[r] bytes for each rank r in turn; out gets take[r] bytes from each. */
 WHIM_MUST_CHECK whim_err whim_comm_all_to_all(whim_comm *comm, const void *in, const int64_t *send,
@@ -132,8 +134,8 @@ typedef struct whim_comm_rows {
 
 /* The rows that a rank wants are filled in; others, and those that nobody made, stay as they
  * are. */
-WHIM_MUST_CHECK whim_err whim_comm_exchange(whim_comm *comm, const whim_comm_rows *rows,
-                                            const char *site);
+WHIM_MUST_CHECK whim_err whim_comm_exchange(whim_comm *comm, const whim_comm_team *team,
+                                            const whim_comm_rows *rows, const char *site);
 
 /* x of rank `root` becomes everybody's. */
 WHIM_MUST_CHECK whim_err whim_comm_broadcast(whim_comm *comm, void *x, int64_t bytes, int32_t root,

@@ -20,54 +20,47 @@ static bool given_by(const whim_comm *comm, const whim_comm_rows *rows, int64_t 
     return made_by(rows, i, rank) && (rows->wanted_by_each == 0 || !wanted_by(comm, rows, i, rank));
 }
 
-/* Where the message of a rank has been read up to. */
-typedef struct cursor {
+/* What a rank gives, and where it has been read up to. */
+typedef struct message {
+    int64_t bytes;
     int64_t row; /* the next one that may be in it */
-    int64_t at;  /* bytes of the message before that */
-} cursor;
+    int64_t at;  /* bytes before that */
+} message;
 
-/* The part of a row of a message that lies in [begin, end): its first byte and how many. */
-typedef struct span {
-    int64_t from, bytes;
-} span;
-
-static span span_of(int64_t at, int64_t row_bytes, int64_t begin, int64_t end)
+/* Bytes [begin, begin + a piece) of the message of `rank`, as far as they are a worker's: from x
+ * into this rank's piece, where it is this rank's, else from that rank's piece to the rows of x
+ * that are wanted here. How many there are. */
+static int64_t piece_move(const whim_comm *comm, const whim_comm_team *team,
+                          const whim_comm_rows *rows, int32_t rank, int64_t begin, message *m)
 {
-    int64_t from = whim_comm_max(begin, at), to = whim_comm_min(end, at + row_bytes);
-    return (span){from - at, whim_comm_max(0, to - from)};
-}
-
-/* Bytes [begin, begin + a piece) of the message of `rank`: from x into this rank's piece, where it
- * is this rank's, else from that rank's piece to the rows of x that are wanted here. How many. */
-static int64_t piece_move(const whim_comm *comm, const whim_comm_rows *rows, int32_t rank,
-                          int64_t begin, cursor *c)
-{
-    int64_t end = begin + WHIM_COMM_PIECE;
     bool gives = rank == comm->rank;
     char *next = gives ? whim_comm_next_piece(comm) : NULL;
     const char *told = gives ? NULL : whim_comm_told(comm, rank);
-    for (; c->row < rows->n && c->at < end; c->row++) {
-        if (!given_by(comm, rows, c->row, rank)) {
+    int64_t len = whim_comm_max(0, whim_comm_min(m->bytes - begin, WHIM_COMM_PIECE));
+    whim_comm_part own = whim_comm_share(team, len, 1);
+    for (; m->row < rows->n && m->at < begin + len; m->row++) {
+        if (!given_by(comm, rows, m->row, rank)) {
             continue;
         }
-        span s = span_of(c->at, rows->row_bytes, begin, end);
-        char *row = rows->x + c->row * rows->row_bytes + s.from;
-        int64_t place = c->at + s.from - begin;
+        int64_t from = whim_comm_max(begin + own.begin, m->at);
+        int64_t bytes = whim_comm_min(begin + own.end, m->at + rows->row_bytes) - from;
+        char *row = rows->x + m->row * rows->row_bytes + (from - m->at);
         if (gives) {
-            whim_comm_copy(next + place, row, s.bytes);
-        } else if (wanted_by(comm, rows, c->row, comm->rank)) {
-            whim_comm_copy(row, told + place, s.bytes);
+            whim_comm_copy(next + (from - begin), row, bytes);
+        } else if (wanted_by(comm, rows, m->row, comm->rank)) {
+            whim_comm_copy(row, told + (from - begin), bytes);
         }
-        if (c->at + rows->row_bytes > end) { /* the rest of it is in the next piece */
-            return WHIM_COMM_PIECE;
+        if (m->at + rows->row_bytes > begin + len) { /* the rest of it is in the next piece */
+            break;
         }
-        c->at += rows->row_bytes;
+        m->at += rows->row_bytes;
     }
-    return whim_comm_max(0, whim_comm_min(c->at, end) - begin);
+    return len;
 }
 
-/* Bytes of the messages: the longest, and all. */
-static int64_t longest(const whim_comm *comm, const whim_comm_rows *rows, int64_t *total)
+/* The messages of all ranks, from their beginnings; returns the bytes of the longest. */
+static int64_t messages_find(const whim_comm *comm, const whim_comm_rows *rows, message *messages,
+                             int64_t *total)
 {
     int64_t most = 0;
     *total = 0;
@@ -76,10 +69,11 @@ static int64_t longest(const whim_comm *comm, const whim_comm_rows *rows, int64_
         for (int64_t i = 0; i < rows->n; i++) {
             n += given_by(comm, rows, i, r);
         }
-        most = whim_comm_max(most, n);
-        *total += n * rows->row_bytes;
+        messages[r] = (message){.bytes = n * rows->row_bytes};
+        most = whim_comm_max(most, messages[r].bytes);
+        *total += messages[r].bytes;
     }
-    return most * rows->row_bytes;
+    return most;
 }
 
 /* Ranks whose keys differ would take rows for others. */
@@ -92,18 +86,19 @@ static int32_t keys_hash(const whim_comm_rows *rows)
     return (int32_t)(hash >> 32);
 }
 
-whim_err whim_comm_exchange(whim_comm *comm, const whim_comm_rows *rows, const char *site)
+whim_err whim_comm_exchange(whim_comm *comm, const whim_comm_team *team, const whim_comm_rows *rows,
+                            const char *site)
 {
-    cursor cursors[WHIM_COMM_MAX_RANK] = {{0}};
-    int64_t total, most = longest(comm, rows, &total), begin = 0;
-    whim_comm_call call = whim_comm_call_of(comm, WHIM_COMM_EXCHANGE, total, site);
-    call.root = keys_hash(rows);
+    message messages[WHIM_COMM_MAX_RANK];
+    int64_t total, most = messages_find(comm, rows, messages, &total), begin = 0;
+    whim_comm_call call = whim_comm_call_by(comm, team, WHIM_COMM_EXCHANGE, total, site);
+    call.root = whim_comm_leads(team) ? keys_hash(rows) : 0;
     do {
-        int64_t bytes = piece_move(comm, rows, comm->rank, begin, &cursors[comm->rank]);
-        WHIM_TRY(whim_comm_round(comm, &call, (whim_comm_wrote){.bytes = (int32_t)bytes}));
+        int64_t wrote = piece_move(comm, team, rows, comm->rank, begin, &messages[comm->rank]);
+        WHIM_TRY(whim_comm_round_by(comm, team, &call, wrote));
         for (int32_t r = 0; r < comm->n_rank; r++) {
             if (r != comm->rank) {
-                (void)piece_move(comm, rows, r, begin, &cursors[r]);
+                (void)piece_move(comm, team, rows, r, begin, &messages[r]);
             }
         }
         begin += WHIM_COMM_PIECE;

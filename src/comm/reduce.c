@@ -90,7 +90,7 @@ typedef struct long_sum {
     float *x;
     int64_t n;
     int64_t round; /* that comes next; 0: the first of this sum */
-    int32_t worker, n_worker;
+    const whim_comm_team *team;
 } long_sum;
 
 static int64_t long_pieces(int64_t n)
@@ -102,14 +102,6 @@ static int64_t long_pieces(int64_t n)
 static int64_t long_back(int64_t n)
 {
     return long_pieces(n) > FEW ? WHIM_COMM_MOST_BACK : 1;
-}
-
-/* Elements [begin, end) of n that are a worker's. */
-static void share(const long_sum *s, int64_t n, int64_t *begin, int64_t *end)
-{
-    int64_t lines = (n + LANES - 1) / LANES;
-    *begin = whim_comm_min(n, lines * s->worker / s->n_worker * LANES);
-    *end = whim_comm_min(n, lines * (s->worker + 1) / s->n_worker * LANES);
 }
 
 /* The length of piece k of n floats; 0: there is none. */
@@ -134,14 +126,14 @@ static uint64_t round_of(const long_sum *s, int64_t k)
 static void long_give(const long_sum *s, int64_t k)
 {
     float *mine = (float *)whim_comm_next_piece(s->comm);
-    int64_t len, begin, end, from, to;
+    int64_t len, begin, end;
     const float *x = long_piece(s, k, &len);
     slice(s->comm, s->comm->rank, len, &begin, &end);
-    share(s, len, &from, &to);
-    int64_t low = whim_comm_min(to, begin), high = whim_comm_max(from, end);
+    whim_comm_part own = whim_comm_share(s->team, len, sizeof *x);
+    int64_t low = whim_comm_min(own.end, begin), high = whim_comm_max(own.begin, end);
     if (len > 0) {
-        whim_comm_copy(mine + from, x + from, (low - from) * 4);
-        whim_comm_copy(mine + high, x + high, (to - high) * 4);
+        whim_comm_copy(mine + own.begin, x + own.begin, (low - own.begin) * 4);
+        whim_comm_copy(mine + high, x + high, (own.end - high) * 4);
     }
 }
 
@@ -151,12 +143,12 @@ static void long_add(const long_sum *s, int64_t k)
 {
     uint64_t round = round_of(s, k);
     float *mine = (float *)whim_comm_piece(s->comm, s->comm->rank, round);
-    int64_t len, begin, end, from, to;
+    int64_t len, begin, end;
     float *x = long_piece(s, k, &len);
     slice(s->comm, s->comm->rank, len, &begin, &end);
-    share(s, end - begin, &from, &to);
-    for (int64_t i = begin + from, n; i < begin + to; i += n) {
-        n = whim_comm_min(NEAR_FLOATS, begin + to - i);
+    whim_comm_part own = whim_comm_share(s->team, end - begin, sizeof *x);
+    for (int64_t i = begin + own.begin, n; i < begin + own.end; i += n) {
+        n = whim_comm_min(NEAR_FLOATS, begin + own.end - i);
         whim_os_lines_write(mine + i, n * 4); /* peers have read the sums that were there */
         sum_ranks(s->comm, round, x + i, i, n, mine + i, x + i);
     }
@@ -165,13 +157,13 @@ static void long_add(const long_sum *s, int64_t k)
 /* The sums of the others; its own are there. */
 static void long_take(const long_sum *s, int64_t k)
 {
-    int64_t len, begin, end, from, to;
+    int64_t len, begin, end;
     float *x = long_piece(s, k, &len);
-    share(s, len, &from, &to);
-    for (int32_t r = 0; r < s->comm->n_rank && from < to; r++) {
+    whim_comm_part own = whim_comm_share(s->team, len, sizeof *x);
+    for (int32_t r = 0; r < s->comm->n_rank && own.begin < own.end; r++) {
         slice(s->comm, r, len, &begin, &end);
-        begin = whim_comm_max(begin, from);
-        end = whim_comm_min(end, to);
+        begin = whim_comm_max(begin, own.begin);
+        end = whim_comm_min(end, own.end);
         if (begin < end && r != s->comm->rank) {
             const float *sums = (const float *)whim_comm_piece(s->comm, r, round_of(s, k));
             whim_comm_copy(x + begin, sums + begin, (end - begin) * 4);
@@ -179,25 +171,24 @@ static void long_take(const long_sum *s, int64_t k)
     }
 }
 
-int64_t whim_comm_long_rounds(int64_t n)
+static int64_t long_rounds(int64_t n)
 {
     return long_pieces(n) + long_back(n);
 }
 
-void whim_comm_long_work(const whim_comm *comm, float *x, int64_t n, int64_t round, int32_t worker,
-                         int32_t n_worker)
+/* What lies between the round before and the next, and after the last one. */
+static void long_work(const long_sum *s)
 {
-    long_sum s = {comm, x, n, round, worker, n_worker};
-    int64_t back = long_back(n), k = round - 2 * back;
-    long_take(&s, k);
-    while (round == whim_comm_long_rounds(n) && ++k < long_pieces(n)) {
-        long_take(&s, k);
+    int64_t back = long_back(s->n), k = s->round - 2 * back;
+    long_take(s, k);
+    while (s->round == long_rounds(s->n) && ++k < long_pieces(s->n)) {
+        long_take(s, k);
     }
-    long_add(&s, round - back);
-    long_give(&s, round);
+    long_add(s, s->round - back);
+    long_give(s, s->round);
 }
 
-whim_err whim_comm_long_round(whim_comm *comm, int64_t n, int64_t round, const char *site)
+static whim_err long_round(whim_comm *comm, int64_t n, int64_t round, const char *site)
 {
     whim_comm_call call = round == 0 ? whim_comm_call_of(comm, WHIM_COMM_ALL_REDUCE, n, site)
                                      : whim_comm_call_again(WHIM_COMM_ALL_REDUCE, n, site);
@@ -209,72 +200,95 @@ whim_err whim_comm_long_round(whim_comm *comm, int64_t n, int64_t round, const c
     if (back > 1 && round > 0) {
         WHIM_TRY(whim_comm_round_wait(comm, &call, comm->n_round - 1));
     }
-    bool is_last = round + 1 == whim_comm_long_rounds(n);
+    bool is_last = round + 1 == long_rounds(n);
     return back == 1 || is_last ? whim_comm_round_wait(comm, &call, comm->n_round) : WHIM_ERR_OK;
 }
 
-static whim_err reduce_long(whim_comm *comm, float *x, int64_t n, const char *site)
+static whim_err reduce_long(whim_comm *comm, const whim_comm_team *team, float *x, int64_t n,
+                            const char *site)
 {
-    int64_t n_round = whim_comm_long_rounds(n);
-    for (int64_t i = 0; i < n_round; i++) {
-        whim_comm_long_work(comm, x, n, i, 0, 1);
-        WHIM_TRY(whim_comm_long_round(comm, n, i, site));
+    long_sum s = {.comm = comm, .x = x, .n = n, .team = team};
+    for (; s.round < long_rounds(n); s.round++) {
+        long_work(&s);
+        whim_err err = whim_comm_enter(team) ? long_round(comm, n, s.round, site) : WHIM_ERR_OK;
+        WHIM_TRY(whim_comm_leave(team, err));
     }
-    whim_comm_long_work(comm, x, n, n_round, 0, 1);
+    long_work(&s);
     return WHIM_ERR_OK;
 }
 
-whim_err whim_comm_all_reduce(whim_comm *comm, float *x, int64_t n, const char *site)
+whim_err whim_comm_all_reduce(whim_comm *comm, const whim_comm_team *team, float *x, int64_t n,
+                              const char *site)
 {
     if (n * 4 > WHIM_COMM_DIRECT) {
-        return reduce_long(comm, x, n, site);
+        return reduce_long(comm, team, x, n, site);
     }
-    whim_comm_call call = whim_comm_call_of(comm, WHIM_COMM_ALL_REDUCE, n, site);
-    return reduce_direct(comm, &call, x, n);
+    whim_err err = WHIM_ERR_OK;
+    if (whim_comm_enter(team)) {
+        whim_comm_call call = whim_comm_call_of(comm, WHIM_COMM_ALL_REDUCE, n, site);
+        err = reduce_direct(comm, &call, x, n);
+    }
+    return whim_comm_leave(team, err);
 }
 
 /* --- each its part of the sum ----------------------------------------------------------------- */
 
-/* Of a piece [at, at + len) of x, the sum of what lies in columns [first, first + own) of rows of
- * `total`. */
-static void columns_sum(const whim_comm *comm, const float *x, int64_t at, int64_t len,
-                        int64_t total, int64_t first, int64_t own, float *out)
+/* A rank's columns of rows of `total`. */
+typedef struct columns {
+    int64_t first, own, total;
+} columns;
+
+static columns columns_of(const whim_comm *comm, const int64_t *cols)
 {
-    for (int64_t row = at / total; row * total < at + len; row++) {
-        int64_t from = row * total + first;
-        int64_t begin = whim_comm_max(from, at), end = whim_comm_min(from + own, at + len);
+    columns c = {.own = cols[comm->rank]};
+    for (int32_t r = 0; r < comm->n_rank; r++) {
+        c.first += r < comm->rank ? cols[r] : 0;
+        c.total += cols[r];
+    }
+    return c;
+}
+
+/* Of a part of the piece of x that begins at `at`, the sum of what lies in the columns. */
+static void columns_sum(const whim_comm *comm, const columns *c, const float *x, int64_t at,
+                        whim_comm_part part, float *out)
+{
+    int64_t first = at + part.begin, behind = at + part.end;
+    for (int64_t row = first / c->total; row * c->total < behind; row++) {
+        int64_t from = row * c->total + c->first;
+        int64_t begin = whim_comm_max(from, first), end = whim_comm_min(from + c->own, behind);
         if (begin < end) {
             sum_ranks(comm, comm->n_round, x + begin, begin - at, end - begin,
-                      out + row * own + (begin - from), NULL);
+                      out + row * c->own + (begin - from), NULL);
         }
     }
 }
 
-whim_err whim_comm_reduce_scatter_rows(whim_comm *comm, const float *x, const int64_t *cols,
-                                       int64_t n_row, float *out, const char *site)
+whim_err whim_comm_reduce_scatter_rows(whim_comm *comm, const whim_comm_team *team, const float *x,
+                                       const int64_t *cols, int64_t n_row, float *out,
+                                       const char *site)
 {
-    int64_t first = 0, total = 0;
-    for (int32_t r = 0; r < comm->n_rank; r++) {
-        first += r < comm->rank ? cols[r] : 0;
-        total += cols[r];
-    }
-    whim_comm_call call = whim_comm_call_of(comm, WHIM_COMM_REDUCE_SCATTER, n_row * total, site);
+    columns c = columns_of(comm, cols);
+    int64_t n = n_row * c.total, at = 0;
+    whim_comm_call call = whim_comm_call_by(comm, team, WHIM_COMM_REDUCE_SCATTER, n, site);
     call.root = whim_comm_parts(comm, cols);
-    int64_t at = 0;
     do {
-        int64_t len = whim_comm_min(n_row * total - at, PIECE_FLOATS);
-        whim_comm_copy(whim_comm_next_piece(comm), x + at, len * 4);
-        WHIM_TRY(whim_comm_round(comm, &call, (whim_comm_wrote){.bytes = (int32_t)(len * 4)}));
+        int64_t len = whim_comm_min(n - at, PIECE_FLOATS);
+        whim_comm_part own = whim_comm_share(team, len, sizeof *x);
+        if (len > 0) { /* x of nothing may be NULL */
+            whim_comm_copy(whim_comm_next_piece(comm) + own.begin * 4, x + at + own.begin,
+                           (own.end - own.begin) * 4);
+        }
+        WHIM_TRY(whim_comm_round_by(comm, team, &call, len * 4));
         if (len > 0) {
-            columns_sum(comm, x, at, len, total, first, cols[comm->rank], out);
+            columns_sum(comm, &c, x, at, own, out);
         }
         at += len;
-    } while (at < n_row * total);
+    } while (at < n);
     return WHIM_ERR_OK;
 }
 
 whim_err whim_comm_reduce_scatter(whim_comm *comm, const float *x, const int64_t *n, float *out,
                                   const char *site)
 {
-    return whim_comm_reduce_scatter_rows(comm, x, n, 1, out, site);
+    return whim_comm_reduce_scatter_rows(comm, NULL, x, n, 1, out, site);
 }

@@ -190,6 +190,22 @@ WHIM_MUST_CHECK whim_err whim_comm_round_wait(whim_comm *comm, const whim_comm_c
 WHIM_MUST_CHECK whim_err whim_comm_round(whim_comm *comm, const whim_comm_call *call,
                                          whim_comm_wrote wrote);
 
+/* The same for a team. `whim_comm_call_by` is counted once. Of a round, all have done their part of
+ * what comes before it when one of them enters, and all leave with what it got. */
+bool whim_comm_leads(const whim_comm_team *team);
+whim_comm_call whim_comm_call_by(whim_comm *comm, const whim_comm_team *team, whim_comm_kind kind,
+                                 int64_t size, const char *site);
+bool whim_comm_enter(const whim_comm_team *team);
+WHIM_MUST_CHECK whim_err whim_comm_leave(const whim_comm_team *team, whim_err err);
+WHIM_MUST_CHECK whim_err whim_comm_round_by(whim_comm *comm, const whim_comm_team *team,
+                                            const whim_comm_call *call, int64_t wrote);
+
+/* Which of n elements of `size` bytes are a worker's, whole cache lines as far as there are. */
+typedef struct whim_comm_part {
+    int64_t begin, end;
+} whim_comm_part;
+whim_comm_part whim_comm_share(const whim_comm_team *team, int64_t n, int64_t size);
+
 /* Elements [begin, end) of n that are a rank's to sum, whole cache lines as far as there are. */
 void whim_comm_slice(int32_t n_rank, int32_t rank, int64_t n, int64_t *begin, int64_t *end);
 

@@ -52,10 +52,10 @@ static rank_call call_make(const team *t, int64_t number)
     static const whim_op ops[] = {
         WHIM_OP_all_reduce,       WHIM_OP_all_reduce,   WHIM_OP_all_gather_v, WHIM_OP_all_gather_v,
         WHIM_OP_reduce_scatter_v, WHIM_OP_all_to_all_v, WHIM_OP_moe_exchange, WHIM_OP_moe_exchange,
-        WHIM_OP_broadcast,        WHIM_OP_barrier};
+        WHIM_OP_reduce_scatter_v, WHIM_OP_broadcast,    WHIM_OP_barrier};
     checkop_rng rng = {.state = t->seed * 1000 + (uint64_t)number};
-    rank_call c = {.op = ops[checkop_range(&rng, 0, 9)], .number = number};
-    bool large = checkop_chance(&rng, 4);
+    rank_call c = {.op = ops[checkop_range(&rng, 0, 10)], .number = number};
+    bool large = checkop_chance(&rng, 2);
     c.n_row = checkop_pick(&rng, 0, 1, 1, 2, 3, checkop_range(&rng, 4, 9));
     c.n_col = large ? checkop_range(&rng, 2000, MAX_ELEMS / 9) : checkop_range(&rng, 0, 300);
     if (large && c.n_row == 1) {

@@ -75,7 +75,7 @@ static whim_err meet(host *h, whim_bridge_reply *reply, whim_diag *diag)
 static whim_err calls(host *h, int64_t bytes, int64_t n, whim_diag *diag)
 {
     for (int64_t i = 0; i < n; i++) {
-        if (whim_comm_all_reduce(&h->comm, h->x, bytes / 4, "time") != WHIM_ERR_OK) {
+        if (whim_comm_all_reduce(&h->comm, NULL, h->x, bytes / 4, "time") != WHIM_ERR_OK) {
             return whim_fail(diag, WHIM_ERR_DEVICE, "%s", h->comm.diag.text);
         }
     }

@@ -153,13 +153,13 @@ static whim_err sums(whim_hosts_rank *rank, float *x, float *y, int64_t n)
     whim_comm *c = &rank->comm;
     int64_t parts[WHIM_HOSTS_RANKS], n_row = 1 + n / 50000;
     fill(rank, x, n);
-    WHIM_TRY(whim_comm_all_reduce(c, x, n, "sum"));
+    WHIM_TRY(whim_comm_all_reduce(c, NULL, x, n, "sum"));
     hash_in(rank, x, n * 4);
     fill(rank, x, n);
     for (int32_t r = 0; r < c->n_rank; r++) {
         parts[r] = n / n_row / c->n_rank * (r % 3) / 2;
     }
-    WHIM_TRY(whim_comm_reduce_scatter_rows(c, x, parts, n_row, y, "scatter"));
+    WHIM_TRY(whim_comm_reduce_scatter_rows(c, NULL, x, parts, n_row, y, "scatter"));
     hash_in(rank, y, n_row * parts[c->rank] * 4);
     return WHIM_ERR_OK;
 }

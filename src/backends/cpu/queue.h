@@ -29,8 +29,9 @@ typedef struct whim_cpu_part {
 typedef struct whim_cpu_queue {
     whim_cpu_workers *workers;
     whim_cpu_part parts[CPU_PARTS]; /* part n is at n % CPU_PARTS */
-    int64_t n_closed; /* the owner's: parts that have an event; the next one is recorded */
-    whim_err run_err; /* of who runs a part: a command of it failed, and stopped its list */
+    int64_t n_closed;  /* the owner's: parts that have an event; the next one is recorded */
+    whim_err run_err;  /* of who runs a part: a command of it failed, and stopped its list */
+    whim_err team_err; /* of the collective that workers do together */
     bool has_thread;
     whim_thread thread;
     pthread_mutex_t lock; /* for what follows */

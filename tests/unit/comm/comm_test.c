@@ -120,7 +120,7 @@ static whim_err reduce_once(rank_ctx *rank, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         x[i] = value(rank->comm.rank, i);
     }
-    whim_err err = whim_comm_all_reduce(&rank->comm, x, n, "reduce");
+    whim_err err = whim_comm_all_reduce(&rank->comm, NULL, x, n, "reduce");
     for (int64_t i = 0; err == WHIM_ERR_OK && i < n; i++) {
         float sum = law_sum(rank->comm.n_rank, i);
         err = memcmp(&x[i], &sum, 4) == 0 ? err : wrong(rank, "all_reduce", n);
@@ -243,7 +243,7 @@ static whim_err rows_once(rank_ctx *rank, int64_t n)
         memset(x + i * bytes, keys[i] == me ? (int)(16 * (me + 1) + i) : 0, (size_t)bytes);
     }
     const whim_comm_rows rows = {(char *)x, ROWS, bytes, keys, firsts, each};
-    whim_err err = whim_comm_exchange(&rank->comm, &rows, "rows");
+    whim_err err = whim_comm_exchange(&rank->comm, NULL, &rows, "rows");
     for (int64_t i = 0; err == WHIM_ERR_OK && i < ROWS * bytes; i++) {
         int64_t row = i / bytes, maker = keys[row];
         bool made = maker >= 0 && maker < n_rank, wants = each == 0 || row / each % n_rank == me;
@@ -304,7 +304,7 @@ static void call_often(rank_ctx *rank)
 {
     for (int32_t i = 0; i < (quick() ? 2000 : 100000) && rank->err == WHIM_ERR_OK; i++) {
         float x[2] = {(float)(i % 64), (float)rank->comm.rank};
-        rank->err = whim_comm_all_reduce(&rank->comm, x, 2, "often");
+        rank->err = whim_comm_all_reduce(&rank->comm, NULL, x, 2, "often");
         bool good = x[0] == 2 * (float)(i % 64) && x[1] == 1;
         rank->err = rank->err != WHIM_ERR_OK || good ? rank->err : wrong(rank, "call", i);
     }
@@ -363,7 +363,7 @@ static void call_another(rank_ctx *rank)
     if (rank->err == WHIM_ERR_OK && rank->comm.rank == 1) {
         rank->err = whim_comm_barrier(&rank->comm, "layer 3");
     } else if (rank->err == WHIM_ERR_OK) {
-        rank->err = whim_comm_all_reduce(&rank->comm, x, 4, "layer 2");
+        rank->err = whim_comm_all_reduce(&rank->comm, NULL, x, 4, "layer 2");
     }
     if (rank->err != WHIM_ERR_OK) { /* it stays so */
         rank->err = whim_comm_barrier(&rank->comm, "later");
@@ -460,7 +460,7 @@ static void peer_process(int fd)
     float x = 0;
     do {
         x = 1;
-    } while (whim_comm_all_reduce(&comm, &x, 1, "process") == WHIM_ERR_OK && x == 3);
+    } while (whim_comm_all_reduce(&comm, NULL, &x, 1, "process") == WHIM_ERR_OK && x == 3);
     _exit(0);
 }
 
@@ -480,7 +480,7 @@ static void processes_are_ranks_and_may_die(void **state)
                    &(whim_comm_cfg){.rank = 0, .wait_ns = WAIT_S * WHIM_NS_PER_S, .crowded = true});
     for (int32_t i = 0; i < 1000; i++) {
         float x = 2;
-        assert_int_equal(whim_comm_all_reduce(&comm, &x, 1, "process"), WHIM_ERR_OK);
+        assert_int_equal(whim_comm_all_reduce(&comm, NULL, &x, 1, "process"), WHIM_ERR_OK);
         assert_float_equal(x, 3, 0);
     }
     assert_int_equal(kill(pid, SIGKILL), 0);
@@ -489,7 +489,7 @@ static void processes_are_ranks_and_may_die(void **state)
     whim_comm_abort(&memory, "rank 1 died by signal 9");
     whim_comm_abort(&memory, "a later reason");
     float x = 2;
-    while (whim_comm_all_reduce(&comm, &x, 1, "process") == WHIM_ERR_OK) {
+    while (whim_comm_all_reduce(&comm, NULL, &x, 1, "process") == WHIM_ERR_OK) {
     }
     assert_string_equal(comm.diag.text, "rank 1 died by signal 9");
     whim_comm_memory_close(&memory);

@@ -21,7 +21,7 @@ static void rank_1(void *ctx)
     while (atomic_load(&memory.shared->seats[1].sleepers) == 0) {
         whim_clock_sleep_ns(100000);
     }
-    assert_int_equal(whim_comm_all_reduce(comm, x, 4, "late here"), WHIM_ERR_OK);
+    assert_int_equal(whim_comm_all_reduce(comm, NULL, x, 4, "late here"), WHIM_ERR_OK);
     assert_int_equal(whim_comm_barrier(comm, "here"), WHIM_ERR_OK);
     whim_comm_step_done(comm);
 }
@@ -59,7 +59,7 @@ static void ranks_count_what_they_do(void **state)
     whim_rank_meters_look(&memory, 1, &m);
     assert_true(m.step_ns == 0 && m.n_byte == 0 && m.n_site == 0);
     assert_int_equal(whim_thread_create(&thread, "rank", rank_1, &comms[1], &diag), WHIM_ERR_OK);
-    assert_int_equal(whim_comm_all_reduce(&comms[0], x, 4, "late here"), WHIM_ERR_OK);
+    assert_int_equal(whim_comm_all_reduce(&comms[0], NULL, x, 4, "late here"), WHIM_ERR_OK);
     assert_int_equal(whim_comm_barrier(&comms[0], "here"), WHIM_ERR_OK);
     whim_thread_join(&thread);
     whim_mail_open(&mail, &comms[0]);

@@ -65,7 +65,7 @@ static whim_err sum_check(rank_ctx *rank, whim_comm *comm, int32_t first, int32_
     for (int64_t i = 0; i < n; i++) {
         rank->x[i] = value(rank->all.rank, i);
     }
-    WHIM_TRY(whim_comm_all_reduce(comm, rank->x, n, site));
+    WHIM_TRY(whim_comm_all_reduce(comm, NULL, rank->x, n, site));
     for (int64_t i = 0; i < n; i++) {
         float sum = value(first, i);
         for (int32_t r = 1; r < comm->n_rank; r++) {
@@ -139,12 +139,12 @@ static void each_set_sums_its_own_ranks(void **state)
 
 static void count_some(rank_ctx *rank)
 {
-    rank->err = whim_comm_all_reduce(&rank->block, rank->x, 100, "block");
+    rank->err = whim_comm_all_reduce(&rank->block, NULL, rank->x, 100, "block");
     if (rank->err == WHIM_ERR_OK) {
-        rank->err = whim_comm_all_reduce(&rank->across, rank->x, 10, "across");
+        rank->err = whim_comm_all_reduce(&rank->across, NULL, rank->x, 10, "across");
     }
     if (rank->err == WHIM_ERR_OK) {
-        rank->err = whim_comm_all_reduce(&rank->all, rank->x, 1, "all");
+        rank->err = whim_comm_all_reduce(&rank->all, NULL, rank->x, 1, "all");
     }
 }
 
@@ -163,10 +163,10 @@ static void the_comm_of_all_counts_for_its_parts(void **state)
 static void leave_out(rank_ctx *rank)
 {
     if (rank->all.rank != 3) {
-        rank->err = whim_comm_all_reduce(&rank->block, rank->x, 5, "mixer");
+        rank->err = whim_comm_all_reduce(&rank->block, NULL, rank->x, 5, "mixer");
     }
     if (rank->err == WHIM_ERR_OK) {
-        rank->err = whim_comm_all_reduce(&rank->all, rank->x, 7, "outputs of groups");
+        rank->err = whim_comm_all_reduce(&rank->all, NULL, rank->x, 7, "outputs of groups");
     }
 }
 
@@ -174,10 +174,10 @@ static void leave_out(rank_ctx *rank)
 static void leave_out_of_all(rank_ctx *rank)
 {
     if (rank->all.rank != 3) {
-        rank->err = whim_comm_all_reduce(&rank->all, rank->x, 5, "mixer");
+        rank->err = whim_comm_all_reduce(&rank->all, NULL, rank->x, 5, "mixer");
     }
     if (rank->err == WHIM_ERR_OK) {
-        rank->err = whim_comm_all_reduce(&rank->block, rank->x, 7, "outputs of groups");
+        rank->err = whim_comm_all_reduce(&rank->block, NULL, rank->x, 7, "outputs of groups");
     }
 }
 
@@ -201,11 +201,12 @@ static void one_that_goes_by_is_told_with_both_places(void **state)
 
 static void stay_away(rank_ctx *rank)
 {
-    rank->err = rank->all.rank == 3   ? whim_comm_all_reduce(&rank->across, rank->x, 1, "across")
-                : rank->all.rank == 2 ? WHIM_ERR_OK
-                                      : whim_comm_all_reduce(&rank->block, rank->x, 1, "block");
+    rank->err =
+        rank->all.rank == 3   ? whim_comm_all_reduce(&rank->across, NULL, rank->x, 1, "across")
+        : rank->all.rank == 2 ? WHIM_ERR_OK
+                              : whim_comm_all_reduce(&rank->block, NULL, rank->x, 1, "block");
     if (rank->all.rank < 2 && rank->err == WHIM_ERR_OK) {
-        rank->err = whim_comm_all_reduce(&rank->across, rank->x, 1, "across");
+        rank->err = whim_comm_all_reduce(&rank->across, NULL, rank->x, 1, "across");
     }
 }
 

@@ -154,7 +154,7 @@ static void plain_rank(void *ctx)
         x[i] = 1.0f;
     }
     for (int32_t i = 0; i < TIMES; i++) { /* and then no more */
-        assert_int_equal(whim_comm_all_reduce(&comm, x, LONG - i, "layer 7"), WHIM_ERR_OK);
+        assert_int_equal(whim_comm_all_reduce(&comm, NULL, x, LONG - i, "layer 7"), WHIM_ERR_OK);
     }
     assert_true(x[0] == 1 << (TIMES - 1) && x[LONG - 1] == 1.0f && x[LONG - TIMES] == x[0]);
 }
