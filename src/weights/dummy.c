@@ -80,8 +80,12 @@ static void block_row(uint64_t key, whim_dtype dtype, int64_t k, uint8_t *dst)
     fill_bytes(key, dst, whim_dtype_row_bytes(dtype, k));
     for (int64_t b = 0; b < k / info->block_elems; b++) {
         uint8_t *block = dst + b * info->block_bytes;
-        put_scale(block, f->scale_at, scale, f->wide);
-        put_scale(block, f->min_at, scale * f->centre, f->wide);
+        /* Codes of some types have a mean, and through layers of such weights all rows become one:
+         * then all would choose the same experts. */
+        bool turn = !f->wide && f->scale_at >= 0 && (block[f->scale_at] & 1) != 0;
+        float signed_scale = turn ? -scale : scale;
+        put_scale(block, f->scale_at, signed_scale, f->wide);
+        put_scale(block, f->min_at, signed_scale * f->centre, f->wide);
         if (dtype == WHIM_DTYPE_MXFP4) {
             block[0] = (uint8_t)(128 - (whim_f32_bits(1.0f / scale) >> 23) + 127);
         } else if (dtype == WHIM_DTYPE_FP8) {

@@ -65,7 +65,7 @@ static void values_have_the_size_of_a_fresh_network(void **state)
         }
         double deviation = sqrt(squares / (ROWS * K) * K); /* in units of 1 / sqrt(K) */
         double mean = sum / (ROWS * K) * sqrt(K);
-        if (!(deviation > 0.5 && deviation < 2.0 && fabs(mean) < 0.5)) {
+        if (!(deviation > 0.5 && deviation < 2.0 && fabs(mean) < 0.06)) {
             fail_msg("%s: deviation %.3f, mean %.3f", whim_dtype_get((whim_dtype)type)->name,
                      deviation, mean);
         }
