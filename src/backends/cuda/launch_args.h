@@ -43,6 +43,8 @@ enum {
     WHIM_CUDA_MM_OUTPUTS = 128,     /* outputs that a block of mma.cuh has */
     WHIM_CUDA_MM_K = 64,            /* and columns of a stage */
     WHIM_CUDA_MM_CHUNKS = 4,        /* of k, whose sums are added in order */
+    WHIM_CUDA_MQ_ROWS = 64,         /* of a block of many_quant.cuh */
+    WHIM_CUDA_MQ_THREADS = 256,     /* and its threads, at most */
     WHIM_CUDA_MF_ROWS = 8,          /* rows that mma_few.cuh takes */
     WHIM_CUDA_MF_K = 32,            /* and columns of a stage of its */
     WHIM_CUDA_MF_BYTES = 16 << 20,  /* of weights, from which on it is faster than mma.cuh */
@@ -234,7 +236,8 @@ typedef struct whim_cuda_matrix {
 typedef struct whim_cuda_few_args {
     whim_cuda_matrix matrix[WHIM_CUDA_MATRICES];
     int32_t n_matrix;
-    int32_t swiglu; /* two matrices, gate and up; y of the second is silu(gate) * up */
+    int32_t swiglu;  /* two matrices, gate and up; y of the second is silu(gate) * up */
+    int32_t has_min; /* groups of a QUANT type */
     const float *x;
     const whim_q8_block *blocks; /* [n_row, k / 32] for QUANT types, but for one row */
     void *tiles;                 /* the rows as whim_cuda_tiles_args makes them, for BF16 */

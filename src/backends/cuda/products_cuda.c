@@ -31,17 +31,12 @@ static whim_cuda_kernel linear_kernel(whim_dtype dtype)
     case WHIM_DTYPE_Q8_0:
         return WHIM_CUDA_K_few_q8_0_1;
     default:
-        return WHIM_CUDA_K_linear_wide_1;
+        return WHIM_CUDA_K_few_wide_1;
     }
 }
 
 /* Which of a form's kernels: by rows, then that of experts. */
 enum { ONE_ROW, FEW_ROWS, MANY_ROWS, EXPERTS };
-
-static bool is_few_form(whim_dtype dtype)
-{
-    return linear_kernel(dtype) != WHIM_CUDA_K_linear_wide_1;
-}
 
 whim_err whim_cuda_narrow(whim_stream *base, const whim_narrow_args *a)
 {
@@ -80,7 +75,7 @@ static whim_err blocks_make(whim_stream *base, const float *x, int64_t x_stride,
 
 static bool is_few(const whim_weight *w, int64_t n_row)
 {
-    return is_mm(w->dtype) || (n_row <= WHIM_CUDA_FEW && is_few_form(w->dtype));
+    return is_mm(w->dtype) || n_row <= WHIM_CUDA_FEW;
 }
 
 /* The rows as a product takes them; a block of threads narrows one row to Q8 by itself. */
@@ -107,6 +102,7 @@ static whim_err few_launch(whim_stream *base, whim_dtype dtype, whim_cuda_few_ar
     }
     const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
     whim_weight w = {.dtype = dtype, .k = a->k};
+    a->has_min = whim_dtype_has_min(dtype);
     bool alone = a->n_row == 1 && few_bytes(&w, 1) == 0;
     int64_t n_tile = 0, most = (int64_t)BLOCKS * dev->n_multiprocessor;
     for (int32_t i = 0; i < (a->swiglu ? 1 : a->n_matrix); i++) {
@@ -225,6 +221,20 @@ whim_err whim_cuda_linear_swiglu(whim_stream *base, const whim_linear_swiglu_arg
 
 /* --- any rows --------------------------------------------------------------------------------- */
 
+/* A warp has a tile of outputs (many_quant.cuh): as many in a block as leave no multiprocessor
+ * without one, since they share the rows. */
+static whim_cuda_shape many_quant_shape(whim_stream *base, const whim_linear_args *a)
+{
+    int64_t n_mp = ((const whim_cuda_stream *)base)->dev->n_multiprocessor;
+    int64_t n_tile = whim_cuda_ceil_div(a->w.n, WHIM_CUDA_TILE);
+    int64_t n_row = whim_cuda_ceil_div(a->n_row, WHIM_CUDA_MQ_ROWS);
+    int32_t warps = WHIM_CUDA_MQ_THREADS / 32;
+    while (warps > 2 && whim_cuda_ceil_div(n_tile, warps) * n_row < n_mp) {
+        warps /= 2;
+    }
+    return whim_cuda_items(whim_cuda_ceil_div(n_tile, warps) * n_row, warps * 32);
+}
+
 whim_err whim_cuda_linear(whim_stream *base, const whim_linear_args *a)
 {
     if (!whim_cuda_op_accepts(base->device, WHIM_OP_linear, a)) {
@@ -234,19 +244,17 @@ whim_err whim_cuda_linear(whim_stream *base, const whim_linear_args *a)
         return few_wait(base, a);
     }
     whim_cuda_linear_args args = {.op = *a};
+    whim_cuda_shape g =
+        whim_cuda_items(whim_cuda_ceil_div(a->w.n, 128) * whim_cuda_ceil_div(a->n_row, 16), 128);
     if (is_quant(&a->w)) {
         void *blocks;
         WHIM_TRY(whim_workspace_take(base, rows_bytes(&a->w, a->n_row), &blocks));
         WHIM_TRY(blocks_make(base, a->x, a->x_stride, a->n_row, a->w.k, blocks));
         args.blocks = blocks;
+        g = many_quant_shape(base, a);
     }
-    int32_t choice = a->n_row == 1 ? ONE_ROW : a->n_row <= 4 ? FEW_ROWS : MANY_ROWS;
-    choice = is_few_form(a->w.dtype) ? MANY_ROWS : choice;
-    static const int32_t rows[] = {1, 4, 16}, threads[] = {32, 32, 128};
-    whim_cuda_shape g = whim_cuda_items(whim_cuda_ceil_div(a->w.n, threads[choice]) *
-                                            whim_cuda_ceil_div(a->n_row, rows[choice]),
-                                        threads[choice]);
-    return whim_cuda_launch(base, linear_kernel(a->w.dtype) + (whim_cuda_kernel)choice, g, &args);
+    return whim_cuda_launch(base, linear_kernel(a->w.dtype) + (whim_cuda_kernel)MANY_ROWS, g,
+                            &args);
 }
 
 /* --- experts ---------------------------------------------------------------------------------- */

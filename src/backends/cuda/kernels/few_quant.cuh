@@ -3,12 +3,63 @@
 #pragma once
 #include "few.cuh"
 
-enum { FEW_WARPS = 8, FEW_DEPTH = 8, FEW_STRETCH = FEW_WARPS * FEW_DEPTH };
+enum { FEW_WARPS = 8 };
+
+/* Groups of a warp at once, and of a stretch. */
+template <class W> struct few_sizes {
+    enum { DEPTH = W::HAS_SUB ? 4 : 8, STRETCH = FEW_WARPS * DEPTH };
+};
+
+/* What lies beside the codes of a group: one or two numbers of 16 bits, or a whim_cuda_wide_head. */
+template <class W> struct few_head {
+    typedef uint32_t type;
+    static uint32_t load(const char *from)
+    {
+        return W::HEAD == 4 ? __ldg((const uint32_t *)from)
+                            : (uint32_t)__ldg((const uint16_t *)from);
+    }
+    static float d(uint32_t head)
+    {
+        return half_to_float((uint16_t)head);
+    }
+    static float m(uint32_t head)
+    {
+        return half_to_float((uint16_t)(head >> 16));
+    }
+};
+
+template <> struct few_head<wide_weights> {
+    typedef uint4 type;
+    static uint4 load(const char *from)
+    {
+        return __ldg((const uint4 *)from);
+    }
+    static float d(const uint4 &head)
+    {
+        return whim_f32_from_bits(head.x);
+    }
+    static float m(const uint4 &head)
+    {
+        return whim_f32_from_bits(head.y);
+    }
+};
+
+/* low * the first of two numbers of 16 bits + high * the second: of sub-scales, or sub-minima. */
+static int few_sub(uint32_t both, int low, int high)
+{
+    return (int16_t)both * low + ((int)both >> 16) * high;
+}
+
+/* Whether groups have a minimum. */
+template <class W> static bool few_has_min(const whim_cuda_few_args &a)
+{
+    return W::HAS_SUB ? a.has_min != 0 : W::HAS_MIN;
+}
 
 /* What a warp has of the groups of a stretch: codes as they lie, 4 bytes a thread. */
 template <class W> struct few_codes {
-    uint32_t v[FEW_DEPTH][2 * W::VECTORS];
-    uint32_t head[FEW_DEPTH]; /* of output `lane` */
+    uint32_t v[few_sizes<W>::DEPTH][2 * W::VECTORS];
+    typename few_head<W>::type head[few_sizes<W>::DEPTH]; /* of output `lane` */
 };
 
 template <class W>
@@ -17,10 +68,10 @@ static void few_load(few_codes<W> *c, const whim_cuda_few_args &a, const few_pla
     int64_t tile, n_group = a.k / WHIM_GROUP;
     int lane = threadIdx.x % WARP;
     const whim_cuda_matrix &m = few_matrix(a, p, &tile);
-    int64_t first = p.stretch * FEW_STRETCH + threadIdx.x / WARP;
+    int64_t first = p.stretch * few_sizes<W>::STRETCH + threadIdx.x / WARP;
     const char *from = (const char *)m.data + (tile * n_group + first) * group_place<W>::BYTES;
 #pragma unroll
-    for (int i = 0; i < FEW_DEPTH; i++, from += FEW_WARPS * group_place<W>::BYTES) {
+    for (int i = 0; i < few_sizes<W>::DEPTH; i++, from += FEW_WARPS * group_place<W>::BYTES) {
         if (first + i * FEW_WARPS >= n_group) {
             continue;
         }
@@ -29,9 +80,7 @@ static void few_load(few_codes<W> *c, const whim_cuda_few_args &a, const few_pla
             c->v[i][v] = __ldg((const uint32_t *)(from + (v * WARP + lane) * 4));
         }
         if (lane < WHIM_CUDA_TILE) {
-            const char *head = from + group_place<W>::CODES + lane * W::HEAD;
-            c->head[i] = W::HEAD == 4 ? __ldg((const uint32_t *)head)
-                                      : (uint32_t)__ldg((const uint16_t *)head);
+            c->head[i] = few_head<W>::load(from + group_place<W>::CODES + lane * W::HEAD);
         }
     }
 }
@@ -66,12 +115,77 @@ static void mma_s8(int *c, const uint32_t *w, uint32_t x0, uint32_t x1)
         : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(x0), "r"(x1), "r"(0));
 }
 
-template <class W> struct few_space {
-    enum { PITCH = 20 }; /* rows that a warp stores to lie in banks of their own */
-    float dot[FEW_STRETCH][WHIM_CUDA_FEW][PITCH];
-    float d[FEW_STRETCH][WHIM_CUDA_TILE];
-    float m[W::HAS_MIN ? FEW_STRETCH : 1][WHIM_CUDA_TILE];
+/* Either half of k. */
+static void mma_s8_half(int *c, uint32_t w0, uint32_t w1, uint32_t x)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+        "{%7,%7,%7,%7};"
+        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+        : "r"(w0), "r"(w1), "r"(x), "r"(0));
+}
+
+/* 16 outputs x 8 rows of a group; sub: the sub-scales of the thread's two outputs. */
+template <class W>
+static void group_dots(int *dot, const uint32_t *w, uint32_t x0, uint32_t x1, const uint32_t *sub)
+{
+    if (!W::HAS_SUB) {
+        mma_s8(dot, w, x0, x1);
+        return;
+    }
+    int low[4], high[4];
+    mma_s8_half(low, w[0], w[1], x0);
+    mma_s8_half(high, w[2], w[3], x1);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        dot[i] = few_sub(sub[i / 2], low[i], high[i]);
+    }
+}
+
+/* Sub-minima, for those that have some: the others' space is all that a block may have. */
+template <bool HAS_SUB, int STRETCH> struct few_minima {
 };
+
+template <int STRETCH> struct few_minima<true, STRETCH> {
+    uint32_t mn[STRETCH][WHIM_CUDA_TILE];
+};
+
+template <class W> struct few_space : few_minima<W::HAS_SUB, few_sizes<W>::STRETCH> {
+    enum { PITCH = 20, STRETCH = few_sizes<W>::STRETCH }; /* rows lie in banks of their own */
+    float dot[STRETCH][WHIM_CUDA_FEW][PITCH];
+    float d[STRETCH][WHIM_CUDA_TILE];
+    float m[W::HAS_MIN ? STRETCH : 1][WHIM_CUDA_TILE];
+};
+
+/* The sub-scales of outputs `out` and `out` + 8, which lanes of these numbers have. */
+static void few_subs(uint32_t *sub, const uint4 &head, int out)
+{
+    sub[0] = __shfl_sync(ALL_LANES, head.z, out);
+    sub[1] = __shfl_sync(ALL_LANES, head.z, out + 8);
+}
+
+static void few_subs(uint32_t *, uint32_t, int)
+{
+}
+
+static uint32_t few_sc(const uint4 &head)
+{
+    return head.z;
+}
+
+static uint32_t few_sc(uint32_t)
+{
+    return 0;
+}
+
+static uint32_t few_mn(const uint4 &head)
+{
+    return head.w;
+}
+
+static uint32_t few_mn(uint32_t)
+{
+    return 0;
+}
 
 /* The dots of a stretch. */
 template <class W>
@@ -80,10 +194,10 @@ static void few_dots(few_space<W> *s, const few_codes<W> &c, const whim_cuda_few
 {
     int lane = threadIdx.x % WARP, out = lane / 4, quad = lane % 4, warp = threadIdx.x / WARP;
     int64_t n_group = a.k / WHIM_GROUP;
-    uint32_t x[FEW_DEPTH][2] = {};
+    uint32_t x[few_sizes<W>::DEPTH][2] = {};
 #pragma unroll
-    for (int i = 0; i < FEW_DEPTH; i++) {
-        int64_t g = stretch * FEW_STRETCH + i * FEW_WARPS + warp;
+    for (int i = 0; i < few_sizes<W>::DEPTH; i++) {
+        int64_t g = stretch * few_sizes<W>::STRETCH + i * FEW_WARPS + warp;
         if (g < n_group && out < a.n_row) {
             const uint32_t *q = (const uint32_t *)a.blocks[out * n_group + g].q;
             x[i][0] = q[quad];
@@ -91,22 +205,26 @@ static void few_dots(few_space<W> *s, const few_codes<W> &c, const whim_cuda_few
         }
     }
 #pragma unroll
-    for (int i = 0; i < FEW_DEPTH; i++) {
+    for (int i = 0; i < few_sizes<W>::DEPTH; i++) {
         int j = i * FEW_WARPS + warp, dot[4];
-        if (stretch * FEW_STRETCH + j >= n_group) {
+        if (stretch * few_sizes<W>::STRETCH + j >= n_group) {
             continue;
         }
-        uint32_t w[4];
+        uint32_t w[4], sub[2];
         few_open<W>(w, c.v[i]);
-        mma_s8(dot, w, x[i][0], x[i][1]);
+        few_subs(sub, c.head[i], out);
+        group_dots<W>(dot, w, x[i][0], x[i][1], sub);
 #pragma unroll
         for (int n = 0; n < 4; n++) {
             s->dot[j][quad * 2 + n % 2][out + n / 2 * 8] = (float)dot[n];
         }
         if (lane < WHIM_CUDA_TILE) {
-            s->d[j][lane] = half_to_float((uint16_t)c.head[i]);
+            s->d[j][lane] = few_head<W>::d(c.head[i]);
             if (W::HAS_MIN) {
-                s->m[j][lane] = half_to_float((uint16_t)(c.head[i] >> 16));
+                s->m[j][lane] = few_head<W>::m(c.head[i]);
+            }
+            if constexpr (W::HAS_SUB) {
+                s->mn[j][lane] = few_mn(c.head[i]);
             }
         }
     }
@@ -122,9 +240,11 @@ template <class W>
 static float few_chain(float acc, const few_space<W> &s, const whim_cuda_few_args &a,
                        int64_t stretch, int lane, int64_t row)
 {
-    int64_t n_group = a.k / WHIM_GROUP, first = stretch * FEW_STRETCH;
-    int here = n_group - first < FEW_STRETCH ? (int)(n_group - first) : FEW_STRETCH;
+    enum { STRETCH = few_sizes<W>::STRETCH };
+    int64_t n_group = a.k / WHIM_GROUP, first = stretch * STRETCH;
+    int here = n_group - first < STRETCH ? (int)(n_group - first) : STRETCH;
     const whim_q8_block *blocks = a.blocks + row * n_group + first;
+    bool has_min = few_has_min<W>(a);
     return chain<16>(
         acc, 0, here, 1,
         [=, &s](int j) {
@@ -132,14 +252,18 @@ static float few_chain(float acc, const few_space<W> &s, const whim_cuda_few_arg
             float scale = blocks[j].s;
             step.scale = s.d[j][lane] * scale;
             if (W::HAS_MIN) {
+                int sum = blocks[j].sum[0] + blocks[j].sum[1];
+                if constexpr (W::HAS_SUB) {
+                    sum = few_sub(s.mn[j][lane], blocks[j].sum[0], blocks[j].sum[1]);
+                }
                 step.m = s.m[j][lane];
-                step.sum = scale * (float)(blocks[j].sum[0] + blocks[j].sum[1]);
+                step.sum = scale * (float)sum;
             }
             return step;
         },
-        [](float acc, const few_step &step) {
+        [=](float acc, const few_step &step) {
             acc = whim_fmaf(step.dot, step.scale, acc);
-            return W::HAS_MIN ? whim_fmaf(step.m, step.sum, acc) : acc;
+            return has_min ? whim_fmaf(step.m, step.sum, acc) : acc;
         });
 }
 
@@ -149,7 +273,8 @@ template <class W> struct few_quant<W, WHIM_CUDA_FEW> {
     static void run(const whim_cuda_few_args &a)
     {
         __shared__ few_space<W> space;
-        few_walk walk = few_walk_of(a, (a.k / WHIM_GROUP + FEW_STRETCH - 1) / FEW_STRETCH);
+        few_walk walk = few_walk_of(a, (a.k / WHIM_GROUP + few_sizes<W>::STRETCH - 1) /
+                                           few_sizes<W>::STRETCH);
         few_place p = {blockIdx.x, 0, 0};
         few_codes<W> codes;
         int lane = threadIdx.x % WHIM_CUDA_TILE;
@@ -192,7 +317,7 @@ template <class W> struct one_sizes {
 /* One row as blocks, made by each block of threads for itself: 8 threads a group. */
 struct one_scale {
     float s;
-    int sum;
+    int16_t sum[2]; /* of either half */
 };
 
 struct one_row {
@@ -223,13 +348,15 @@ static void one_narrow_group(one_row *row, int64_t g, bool is_there, float4 x)
         q |= (uint32_t)(uint8_t)code << 8 * i;
         sum += code;
     }
-    for (int step = 4; step > 0; step /= 2) {
+    for (int step = 2; step > 0; step /= 2) {
         sum += __shfl_xor_sync(ALL_LANES, sum, step);
     }
+    int other = __shfl_xor_sync(ALL_LANES, sum, 4);
     if (is_there) {
         ((uint32_t *)row->q)[g * 8 + lane] = q;
         if (lane == 0) {
-            row->scale[g] = one_scale{usable ? s : finite ? 0.0f : NAN, sum};
+            row->scale[g] =
+                one_scale{usable ? s : finite ? 0.0f : NAN, {(int16_t)sum, (int16_t)other}};
         }
     }
 }
@@ -258,7 +385,7 @@ static void one_narrow(one_row *row, const float *x, int64_t k)
 /* What a thread has of its groups of a stretch. */
 template <class W> struct one_codes {
     uint4 v[one_sizes<W>::DEPTH][W::VECTORS];
-    uint32_t head[one_sizes<W>::DEPTH];
+    typename few_head<W>::type head[one_sizes<W>::DEPTH];
 };
 
 /* A group beyond the last is the last, whose dot nobody adds then: no load depends on a branch. */
@@ -279,9 +406,7 @@ static void one_load(one_codes<W> *c, const whim_cuda_few_args &a, const few_pla
             c->v[i][v] =
                 __ldg((const uint4 *)(group + (v * WHIM_CUDA_TILE + lane) * WHIM_CUDA_VECTOR));
         }
-        const char *head = group + group_place<W>::CODES + lane * W::HEAD;
-        c->head[i] = W::HEAD == 4 ? __ldg((const uint32_t *)head)
-                                  : (uint32_t)__ldg((const uint16_t *)head);
+        c->head[i] = few_head<W>::load(group + group_place<W>::CODES + lane * W::HEAD);
     }
 }
 
@@ -301,9 +426,9 @@ static void one_dots(one_space<W> *s, const one_codes<W> &c, const one_row *row,
         int j = half + i * ONE_HALVES, g = (int)stretch * one_sizes<W>::STRETCH + j;
         g = g < n_group ? g : n_group - 1;
         one_scale x = row->scale[g];
-        uint4 low = row->q[2 * g], high = row->q[2 * g + 1];
-        uint32_t v[8], q[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-        int dot = -W::LESS * x.sum;
+        uint4 q0 = row->q[2 * g], q1 = row->q[2 * g + 1];
+        uint32_t v[8], q[8] = {q0.x, q0.y, q0.z, q0.w, q1.x, q1.y, q1.z, q1.w};
+        int low = -W::LESS * (x.sum[0] + x.sum[1]), high = 0;
 #pragma unroll
         for (int n = 0; n < W::VECTORS; n++) {
             v[4 * n] = c.v[i][n].x;
@@ -315,20 +440,22 @@ static void one_dots(one_space<W> *s, const one_codes<W> &c, const one_row *row,
         for (int n = 0; n < 4; n++) {
             uint32_t w0 = W::VECTORS == 1 ? v[n] & 0x0f0f0f0fu : v[n];
             uint32_t w1 = W::VECTORS == 1 ? v[n] >> 4 & 0x0f0f0f0fu : v[n + 4];
-            dot = __dp4a((int)w1, (int)q[4 + n], __dp4a((int)w0, (int)q[n], dot));
+            low = __dp4a((int)w0, (int)q[n], low);
+            high = __dp4a((int)w1, (int)q[4 + n], high);
         }
-        float d = half_to_float((uint16_t)c.head[i]);
-        s->dot[j][lane] = make_float2((float)dot, d * x.s);
+        int dot = W::HAS_SUB ? few_sub(few_sc(c.head[i]), low, high) : low + high;
+        s->dot[j][lane] = make_float2((float)dot, few_head<W>::d(c.head[i]) * x.s);
         if (W::HAS_MIN) {
-            float m = half_to_float((uint16_t)(c.head[i] >> 16));
-            s->min[j][lane] = make_float2(m, x.s * (float)x.sum);
+            int sum = W::HAS_SUB ? few_sub(few_mn(c.head[i]), x.sum[0], x.sum[1])
+                                 : x.sum[0] + x.sum[1];
+            s->min[j][lane] = make_float2(few_head<W>::m(c.head[i]), x.s * (float)sum);
         }
     }
 }
 
 /* whim_group_dot_step over the groups of a stretch. */
 template <class W>
-static float one_chain(float acc, const one_space<W> &s, int here, int lane)
+static float one_chain(float acc, const one_space<W> &s, int here, int lane, bool has_min)
 {
     return chain<16>(
         acc, 0, here, 1,
@@ -337,9 +464,9 @@ static float one_chain(float acc, const one_space<W> &s, int here, int lane)
             float2 min = W::HAS_MIN ? s.min[j][lane] : float2{};
             return few_step{dot.x, dot.y, min.x, min.y};
         },
-        [](float sum, const few_step &step) {
+        [=](float sum, const few_step &step) {
             sum = whim_fmaf(step.dot, step.scale, sum);
-            return W::HAS_MIN ? whim_fmaf(step.m, step.sum, sum) : sum;
+            return has_min ? whim_fmaf(step.m, step.sum, sum) : sum;
         });
 }
 
@@ -371,7 +498,8 @@ template <class W> struct few_quant<W, 1> {
             }
             __syncthreads();
             if (threadIdx.x < WHIM_CUDA_TILE) {
-                acc = one_chain<W>(acc, space, left < STRETCH ? left : STRETCH, threadIdx.x);
+                acc = one_chain<W>(acc, space, left < STRETCH ? left : STRETCH, threadIdx.x,
+                                   few_has_min<W>(a));
                 if (next.stretch == 0) {
                     few_store(a, p, threadIdx.x, 0, acc, &gate);
                     acc = 0.0f;
@@ -386,3 +514,4 @@ template <class W> struct few_quant<W, 1> {
 FEW(q4_0, few_quant, q4_0_weights, FEW_WARPS *WARP, 0, 3)
 FEW(q4_1, few_quant, q4_1_weights, FEW_WARPS *WARP, 0, 3)
 FEW(q8_0, few_quant, q8_0_weights, FEW_WARPS *WARP, 0, 3)
+FEW(wide, few_quant, wide_weights, FEW_WARPS *WARP, 0, 2)

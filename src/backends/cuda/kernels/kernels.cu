@@ -15,6 +15,7 @@
 #include "few_quant.cuh"
 #include "gdn.cuh"
 #include "linear.cuh"
+#include "many_quant.cuh"
 #include "mma.cuh"
 #include "mma_bulk.cuh"
 #include "mma_few.cuh"

@@ -425,21 +425,17 @@ template <class Form> static void pairs(const whim_cuda_pairs_args &a)
         BEGIN                       \
         what(a);                    \
     }
-#define MANY_ROWS(name, ...)                                                      \
-    KERNEL_OF(k_linear_##name##_16, whim_cuda_linear_args, (linear<__VA_ARGS__, 16>)) \
+#define FLOATS(name, ...)                                                             \
+    KERNEL_OF(k_many_##name, whim_cuda_linear_args, (linear<__VA_ARGS__, 16>))        \
     KERNEL_OF(k_pairs_##name, whim_cuda_pairs_args, pairs<__VA_ARGS__>)
-#define ALL_ROWS(name, ...)                                                       \
-    KERNEL_OF(k_linear_##name##_1, whim_cuda_linear_args, (linear<__VA_ARGS__, 1>))   \
-    KERNEL_OF(k_linear_##name##_4, whim_cuda_linear_args, (linear<__VA_ARGS__, 4>))   \
-    MANY_ROWS(name, __VA_ARGS__)
-MANY_ROWS(f32, float_form<f32_weights>)
+FLOATS(f32, float_form<f32_weights>)
+FLOATS(f16, float_form<f16_weights>)
 KERNEL_OF(k_pairs_bf16, whim_cuda_pairs_args, pairs<float_form<bf16_weights>>)
-MANY_ROWS(f16, float_form<f16_weights>)
-MANY_ROWS(q4_0, quant_form<q4_0_weights>)
-MANY_ROWS(q4_1, quant_form<q4_1_weights>)
-MANY_ROWS(q8_0, quant_form<q8_0_weights>)
 KERNEL_OF(k_pairs_fp8, whim_cuda_pairs_args, pairs<scaled_form>)
-ALL_ROWS(wide, quant_form<wide_weights>)
+KERNEL_OF(k_pairs_q4_0, whim_cuda_pairs_args, pairs<quant_form<q4_0_weights>>)
+KERNEL_OF(k_pairs_q4_1, whim_cuda_pairs_args, pairs<quant_form<q4_1_weights>>)
+KERNEL_OF(k_pairs_q8_0, whim_cuda_pairs_args, pairs<quant_form<q8_0_weights>>)
+KERNEL_OF(k_pairs_wide, whim_cuda_pairs_args, pairs<quant_form<wide_weights>>)
 
 /* --- rows of a packed matrix ------------------------------------------------------------------ */
 
