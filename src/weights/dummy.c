@@ -21,26 +21,28 @@ static uint64_t name_key(const char *name)
 
 /* Where a block keeps its scale and minimum (-1: none), the standard deviation of its codes (with
  * random sub-scales) and the minimum that centres them, both in units of the scale. Scales are
- * halves unless wide, then F32. */
+ * halves unless wide, then F32. Codes without a minimum may have a mean, and through layers of such
+ * weights all rows become one, which would choose the same experts: scales that turn are negative
+ * in half of the blocks. */
 typedef struct block_facts {
     int32_t scale_at, min_at;
     float spread, centre;
-    bool wide;
+    bool wide, turns;
 } block_facts;
 
 static const block_facts facts[WHIM_DTYPE_COUNT] = {
-    [WHIM_DTYPE_Q4_0] = {0, -1, 4.6f, 0.0f},
+    [WHIM_DTYPE_Q4_0] = {0, -1, 4.6f, 0.0f, .turns = true},
     [WHIM_DTYPE_Q4_1] = {0, 2, 4.6f, -7.5f},
-    [WHIM_DTYPE_Q5_0] = {0, -1, 9.2f, 0.0f},
+    [WHIM_DTYPE_Q5_0] = {0, -1, 9.2f, 0.0f, .turns = true},
     [WHIM_DTYPE_Q5_1] = {0, 2, 9.2f, -15.5f},
     [WHIM_DTYPE_Q8_0] = {0, -1, 73.9f, 0.0f},
     [WHIM_DTYPE_Q2_K] = {80, 82, 16.0f, 1.5f},
-    [WHIM_DTYPE_Q3_K] = {108, -1, 43.0f, 0.0f},
+    [WHIM_DTYPE_Q3_K] = {108, -1, 43.0f, 0.0f, .turns = true},
     [WHIM_DTYPE_Q4_K] = {0, 2, 330.0f, 7.5f},
     [WHIM_DTYPE_Q5_K] = {0, 2, 680.0f, 15.5f},
-    [WHIM_DTYPE_Q6_K] = {208, -1, 1370.0f, 0.0f},
-    [WHIM_DTYPE_IQ4_NL] = {0, -1, 70.0f, 0.0f},
-    [WHIM_DTYPE_IQ4_XS] = {0, -1, 1290.0f, 0.0f},
+    [WHIM_DTYPE_Q6_K] = {208, -1, 1370.0f, 0.0f, .turns = true},
+    [WHIM_DTYPE_IQ4_NL] = {0, -1, 70.0f, 0.0f, .turns = true},
+    [WHIM_DTYPE_IQ4_XS] = {0, -1, 1290.0f, 0.0f, .turns = true},
     [WHIM_DTYPE_MXFP4] = {-1, -1, 6.0f, 0.0f},
     [WHIM_DTYPE_INT8] = {.scale_at = 0, .min_at = -1, .spread = 73.9f, .wide = true},
     [WHIM_DTYPE_FP8] = {.scale_at = 0, .min_at = -1, .spread = 107.2f, .wide = true},
@@ -80,12 +82,9 @@ static void block_row(uint64_t key, whim_dtype dtype, int64_t k, uint8_t *dst)
     fill_bytes(key, dst, whim_dtype_row_bytes(dtype, k));
     for (int64_t b = 0; b < k / info->block_elems; b++) {
         uint8_t *block = dst + b * info->block_bytes;
-        /* Codes of some types have a mean, and through layers of such weights all rows become one:
-         * then all would choose the same experts. */
-        bool turn = !f->wide && f->scale_at >= 0 && (block[f->scale_at] & 1) != 0;
-        float signed_scale = turn ? -scale : scale;
-        put_scale(block, f->scale_at, signed_scale, f->wide);
-        put_scale(block, f->min_at, signed_scale * f->centre, f->wide);
+        float own = f->turns && (block[f->scale_at] & 1) != 0 ? -scale : scale;
+        put_scale(block, f->scale_at, own, f->wide);
+        put_scale(block, f->min_at, own * f->centre, f->wide);
         if (dtype == WHIM_DTYPE_MXFP4) {
             block[0] = (uint8_t)(128 - (whim_f32_bits(1.0f / scale) >> 23) + 127);
         } else if (dtype == WHIM_DTYPE_FP8) {
