@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks/join.h"
 
+#include "layers/ranks/dealt_experts.h"
 #include "weights/fingerprint.h"
 
 #include <stdio.h>
@@ -9,9 +10,25 @@
 
 /* --- facts ------------------------------------------------------------------------------------ */
 
-static void text_set(char out[WHIM_JOIN_WORD], const char *text)
+void whim_join_text(char out[WHIM_JOIN_WORD], const char *text)
 {
-    snprintf(out, WHIM_JOIN_WORD, "%s", text != NULL ? text : "");
+    uint8_t sum[WHIM_SHA256_BYTES];
+    whim_sha256 sha;
+    if (text == NULL || strlen(text) < WHIM_JOIN_WORD) {
+        snprintf(out, WHIM_JOIN_WORD, "%s", text != NULL ? text : "");
+        return;
+    }
+    whim_sha256_init(&sha);
+    whim_sha256_add(&sha, text, (int64_t)strlen(text));
+    whim_sha256_end(&sha, sum);
+    snprintf(out, WHIM_JOIN_WORD, "%.12s.. (%02x%02x%02x%02x%02x%02x)", text, sum[0], sum[1],
+             sum[2], sum[3], sum[4], sum[5]);
+}
+
+/* What `auto` means is what nobody says. */
+static const char *said(const char *text)
+{
+    return text != NULL && strcmp(text, "auto") == 0 ? NULL : text;
 }
 
 whim_err whim_join_facts_of(const whim_engine *engine, const whim_engine_cfg *cfg, int32_t n_node,
@@ -25,7 +42,7 @@ whim_err whim_join_facts_of(const whim_engine *engine, const whim_engine_cfg *cf
         .n_share = cfg->n_share > 1 ? cfg->n_share : 0, /* --cp 1 is none */
         .n_group = cfg->n_group > 1 ? cfg->n_group : 0,
         .n_deal = cfg->n_deal > 1 ? cfg->n_deal : 0,
-        .deal_slots = cfg->deal_slots,
+        .deal_slots = cfg->deal_slots > 0 ? cfg->deal_slots : WHIM_DEAL_SLOTS,
         .n_layer = config->n_layer,
         .d_model = config->d_model,
         .n_head = config->n_head,
@@ -43,15 +60,15 @@ whim_err whim_join_facts_of(const whim_engine *engine, const whim_engine_cfg *cf
         WHIM_TRY(whim_ckpt_fingerprint(whim_engine_draft_ckpt(engine), &print, diag));
         snprintf(out->draft, sizeof out->draft, "%016llx", (unsigned long long)print);
     }
-    text_set(out->load_format, cfg->load_format);
-    text_set(out->weight_type, cfg->weight_type);
-    text_set(out->architecture, config->arch->name);
-    text_set(out->backend, whim_engine_backend(engine));
-    text_set(out->isa, whim_engine_caps(engine)->isa);
-    text_set(out->kv_type, cfg->kv_type);
-    text_set(out->deal_rows, cfg->deal_rows);
-    text_set(out->deal_counts, cfg->deal_counts);
-    text_set(out->draft_type, cfg->draft != NULL ? cfg->draft_type : NULL);
+    whim_join_text(out->load_format, cfg->load_format);
+    whim_join_text(out->weight_type, cfg->weight_type);
+    whim_join_text(out->architecture, config->arch->name);
+    whim_join_text(out->backend, whim_engine_backend(engine));
+    whim_join_text(out->isa, whim_engine_caps(engine)->isa);
+    whim_join_text(out->kv_type, cfg->kv_type);
+    whim_join_text(out->deal_rows, said(cfg->deal_rows));
+    whim_join_text(out->deal_counts, cfg->deal_counts);
+    whim_join_text(out->draft_type, cfg->draft != NULL ? cfg->draft_type : NULL);
     return WHIM_ERR_OK;
 }
 

@@ -29,6 +29,9 @@ typedef struct whim_join_facts {
 #include "ranks/join.def"
 } whim_join_facts;
 
+/* A text as facts have it: of one that is too long, its beginning and a sum of all of it. */
+void whim_join_text(char out[WHIM_JOIN_WORD], const char *text);
+
 /* What a node has room for by itself. */
 typedef struct whim_join_room {
     int64_t memory; /* bytes that are free for its ranks */

@@ -236,6 +236,19 @@ static void others_are_refused_by_name(void **state)
     leader_end();
 }
 
+/* Lists of experts may be long, and differ at their ends alone. */
+static void long_texts_count_to_their_ends(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    whim_join_facts own = facts(), other = facts();
+    whim_join_text(own.deal_counts, "12,12,12,12,12,12,12,12,12,12,12,12");
+    whim_join_text(other.deal_counts, "12,12,12,12,12,12,12,12,12,12,11,13");
+    assert_int_equal(whim_join_compare(&own, &own, 1, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_join_compare(&own, &other, 1, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "--ep-experts: node 1 has 12,12,12,12,.. ("));
+}
+
 static void each_fact_counts(void **state)
 {
     (void)state;
@@ -523,6 +536,7 @@ int main(void)
         cmocka_unit_test(a_node_joins_and_is_served),
         cmocka_unit_test(others_are_refused_by_name),
         cmocka_unit_test(each_fact_counts),
+        cmocka_unit_test(long_texts_count_to_their_ends),
         cmocka_unit_test(the_smallest_counts),
         cmocka_unit_test(another_version_is_told_by_both),
         cmocka_unit_test(strangers_keep_nobody_out),
