@@ -149,7 +149,7 @@ static whim_err load(whim_engine *e, whim_diag *diag)
 void whim_engine_set_peers(whim_engine *e, const whim_engine_peers *peers, int64_t bytes)
 {
     e->peers = *peers;
-    e->plan.available *= whim_engine_n_here(e); /* the whole host's now */
+    e->plan.available = e->plan.available_here;
     whim_memory_plan_add(&e->plan, WHIM_MEMORY_OTHER, "other ranks", bytes, "processes: %d",
                          whim_engine_n_here(e) - 1);
 }

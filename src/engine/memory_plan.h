@@ -31,6 +31,7 @@ typedef struct whim_memory_plan {
     int64_t total;     /* kept while running */
     int64_t loading;   /* on top of total while weights load: staging buffers */
     int64_t available; /* what this process may take now: RAM and cgroup, or the device's own */
+    int64_t available_here; /* the same for all ranks of this host */
     /* Where the device has memory of its own, total and available are that; loading is the host's
      * then, and so are these. */
     bool apart;

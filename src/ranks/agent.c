@@ -29,7 +29,7 @@ static whim_err facts_find(whim_agent *a, whim_diag *diag)
     }
     WHIM_TRY(err);
     a->draft = cfg.draft;
-    a->room = (whim_join_room){.memory = whim_engine_plan(engine)->available * a->n,
+    a->room = (whim_join_room){.memory = whim_engine_plan(engine)->available_here,
                                .sizes = whim_engine_sizes_of(engine)};
     err = whim_join_facts_of(engine, &cfg, a->cfg->nodes.n_node, &a->facts, diag);
     whim_engine_close(engine);

@@ -64,16 +64,37 @@ static whim_err pages_choose(whim_engine *e, int64_t left, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
+/* Bytes of this rank's experts, and how many there are in a layer. */
+static int64_t experts_bytes(const whim_engine *e, int64_t *n_own)
+{
+    int64_t bytes = 0;
+    *n_own = 0;
+    for (int64_t i = 0; i < e->binder.n_param; i++) {
+        const whim_param *param = &e->binder.params[i];
+        bytes += param->n_expert > 0 ? whim_aligned(param->bytes) : 0;
+        *n_own = param->n_expert > 0 ? whim_param_experts(param) : *n_own;
+    }
+    return bytes;
+}
+
+/* What the ranks of this host take together beyond as much as this one has for each: experts need
+ * not be dealt evenly. */
+static int64_t others_excess(const whim_engine *e)
+{
+    int64_t n_own, bytes = experts_bytes(e, &n_own), n_more = 0;
+    const int32_t *counts = e->binder.deal_counts;
+    int32_t span = counts != NULL ? whim_engine_n_rank(e) / e->binder.n_deal : 1;
+    for (int32_t i = 0; i < whim_engine_n_here(e) && counts != NULL; i++) {
+        n_more += counts[(e->cfg.host_first + i) / span] - n_own;
+    }
+    return n_own > 0 ? n_more * (bytes / n_own) : 0;
+}
+
 /* Weights by part: experts are most of a model that has them. */
 static void plan_weights(const whim_engine *e, whim_memory_plan *plan)
 {
     const whim_moe_config *moe = &e->ckpt.config.moe;
-    int64_t experts = 0, n_own = 0;
-    for (int64_t i = 0; i < e->binder.n_param; i++) {
-        const whim_param *param = &e->binder.params[i];
-        experts += param->n_expert > 0 ? whim_aligned(param->bytes) : 0;
-        n_own = param->n_expert > 0 ? whim_param_experts(param) : n_own;
-    }
+    int64_t n_own, experts = experts_bytes(e, &n_own);
     whim_memory_plan_add(plan, WHIM_MEMORY_WEIGHTS, "weights", e->binder.bytes - experts,
                          "packed for %s %s%s", e->backend->name, e->device->caps.isa,
                          experts > 0 ? ", without experts" : "");
@@ -153,13 +174,15 @@ whim_err whim_engine_choose_memory(whim_engine *e, whim_diag *diag)
 {
     whim_device *dev = e->device;
     int64_t available = has_own_memory(e) ? dev->vt->mem_available(dev) : whim_os_mem_available();
-    available /= whim_engine_n_here(e); /* the others have as much */
+    int64_t all = available;
+    available = (all - others_excess(e)) / whim_engine_n_here(e);
     int64_t left = states_choose(e, available), needed = INT64_MAX;
     for (int32_t turn = 0; turn < 2 && needed > available; turn++) {
         WHIM_TRY(pages_choose(e, left, diag));
         WHIM_TRY(whim_exec_measure(&e->ckpt.config, e->def, e->model, e->device, &e->runner_cfg,
                                    &e->runner_plan, diag));
         plan_make(e, available);
+        e->plan.available_here = all;
         needed = whim_memory_plan_needed(&e->plan);
         left = available - (needed - e->runner_plan.kv_bytes);
     }

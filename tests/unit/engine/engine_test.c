@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 static whim_engine_cfg shape_cfg(const char *model)
@@ -91,6 +92,27 @@ static void the_context_is_usual_or_what_fits(void **state)
         left = plan->available - rest[0]; /* below 0: this machine cannot hold the weights */
         whim_engine_close(engine);
     }
+}
+
+/* Whoever has more of the experts has more of the memory, and all have as much for the rest. */
+static void memory_follows_the_experts(void **state)
+{
+    (void)state;
+    whim_engine_cfg cfg = shape_cfg("shape:qwen3-30b-a3b");
+    cfg.weight_type = "q4_0";
+    cfg.n_rank = cfg.n_deal = 2;
+    cfg.deal_counts = "96,32";
+    int64_t bytes[2]; /* of experts */
+    for (cfg.rank = 0; cfg.rank < 2; cfg.rank++) {
+        whim_engine *engine = prepare(&cfg);
+        const whim_memory_plan *plan = whim_engine_plan(engine);
+        assert_string_equal(plan->parts[1].name, "experts");
+        bytes[cfg.rank] = plan->parts[1].bytes;
+        int64_t more = bytes[cfg.rank] / (cfg.rank == 0 ? 96 : 32) * (cfg.rank == 0 ? 64 : -64);
+        assert_true(llabs(2 * plan->available - plan->available_here - more) <= 2);
+        whim_engine_close(engine);
+    }
+    assert_int_equal(bytes[0], 3 * bytes[1]);
 }
 
 /* A device with memory of its own: that is what the plan is held to. */
@@ -583,6 +605,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(the_context_is_usual_or_what_fits),
+        cmocka_unit_test(memory_follows_the_experts),
         cmocka_unit_test(the_plan_is_for_the_memory_of_the_device),
         cmocka_unit_test(a_device_is_chosen_by_its_number),
         cmocka_unit_test(limits_are_taken),
