@@ -21,6 +21,7 @@ static whim_err prepare(whim_engine *e, whim_diag *diag)
     WHIM_TRY(whim_engine_choose_limits(e, diag));
     WHIM_TRY(whim_engine_choose_ranks(e, diag));
     WHIM_TRY(whim_engine_choose_dispatch(e, diag));
+    whim_engine_blame(e, ""); /* what those looked at is well */
     WHIM_TRY(e->def->bind(e->def, config, &e->arena, &e->binder, &e->model, diag));
     if (e->cfg.draft != NULL) {
         WHIM_TRY(whim_engine_join_draft(e, diag));

@@ -102,10 +102,13 @@ static void memory_follows_the_experts(void **state)
     cfg.weight_type = "q4_0";
     cfg.n_rank = cfg.n_deal = 2;
     cfg.deal_counts = "96,32";
+    const char *wrong = NULL;
+    cfg.wrong = &wrong;
     int64_t bytes[2]; /* of experts */
     for (cfg.rank = 0; cfg.rank < 2; cfg.rank++) {
         whim_engine *engine = prepare(&cfg);
         const whim_memory_plan *plan = whim_engine_plan(engine);
+        assert_string_equal(wrong, ""); /* what comes next is no option's fault */
         assert_string_equal(plan->parts[1].name, "experts");
         bytes[cfg.rank] = plan->parts[1].bytes;
         int64_t more = bytes[cfg.rank] / (cfg.rank == 0 ? 96 : 32) * (cfg.rank == 0 ? 64 : -64);
