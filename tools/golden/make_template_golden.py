@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Jinja2, set up as transformers does it, makes of chat templates: tests/data/chat/{conversations,snippets}.json.
+"""What Jinja2, set up as transformers does it, makes of chat templates: tests/data/chat/conversations.json.xz and snippets.json.
 
     make_template_golden.py --out tests/data/chat [--qwen3 tokenizer_config.json] [--gguf FILE]
-    make_template_golden.py --out FOLDER --templates FOLDER...   conversations.json of all *.jinja there, for template_test
+    make_template_golden.py --out FOLDER --templates FOLDER...   conversations.json.xz of all *.jinja there, for template_test
 
 Templates are tests/data/chat/templates/*.jinja (rebuilt from published behaviour) and, where the options name them,
 those of a tokenizer_config.json and a GGUF file. Snippets come from template_snippets.py. An entry has `out`, or
@@ -11,6 +11,7 @@ import argparse
 import datetime
 import functools
 import json
+import lzma
 import pathlib
 
 import jinja2
@@ -171,8 +172,8 @@ def main():
                                                      **({"tools": kind["tools"]} if kind["tools"] else {}),
                                                      "add_generation_prompt": kind["add_generation_prompt"]})
                                    for kind in kinds]
-    write(args.out / "conversations.json", {"tokens": TOKENS, "now": 1741536307, "templates": templates,
-                                            "conversations": talks, "variants": kinds, "results": results})
+    write(args.out / "conversations.json.xz", {"tokens": TOKENS, "now": 1741536307, "templates": templates,
+                                               "conversations": talks, "variants": kinds, "results": results})
     print(f"{len(templates)} templates x {len(talks)} conversations x {len(kinds)} variants")
     if not args.templates:
         write_snippets(env, args.out / "snippets.json")
@@ -197,7 +198,8 @@ def write(path, data):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     rows = data.pop("rows", None)
     end = "}" if rows is None else ',"rows":[\n' + ",\n".join(map(text, rows)) + "\n]}"
-    path.write_text(text(data)[:-1] + end + "\n")
+    plain = (text(data)[:-1] + end + "\n").encode()
+    path.write_bytes(lzma.compress(plain, preset=9 | lzma.PRESET_EXTREME) if path.suffix == ".xz" else plain)
 
 
 if __name__ == "__main__":

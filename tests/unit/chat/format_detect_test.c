@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "chat/format.h"
 #include "support/cmocka.h"
+#include "support/packed_json.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -84,7 +85,7 @@ static void templates_tell_their_form(void **state)
         {"mistral", "calls-list", {NULL, true, true, false, true, false, false}},
         {NULL, "hermes", {NULL, false, false, false, false, false, false}},
     };
-    json_t *file = json_load_file("tests/data/chat/conversations.json", JSON_ALLOW_NUL, NULL);
+    json_t *file = packed_json("tests/data/chat/conversations.json.xz", NULL);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *source = rows[i].name == NULL
                                  ? NULL
@@ -123,7 +124,7 @@ static void templates_tell_who_has_parts(void **state)
          "{% endif %}{% endfor %}",
          "----"},
     };
-    json_t *file = json_load_file("tests/data/chat/conversations.json", JSON_ALLOW_NUL, NULL);
+    json_t *file = packed_json("tests/data/chat/conversations.json.xz", NULL);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *source = rows[i].name[0] == '{'
                                  ? rows[i].name

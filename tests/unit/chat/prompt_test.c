@@ -5,6 +5,7 @@
 #include "unit/text/text_fixture.h"
 
 #include "chat/prompt.h"
+#include "support/packed_json.h"
 
 typedef struct bench {
     whim_tokenizer *tok;
@@ -51,7 +52,7 @@ static int setup(void **state)
 {
     static bench b;
     b.tok = make_tokenizer();
-    b.templates = json_load_file("tests/data/chat/conversations.json", JSON_ALLOW_NUL, NULL);
+    b.templates = packed_json("tests/data/chat/conversations.json.xz", NULL);
     *state = &b;
     return b.templates == NULL;
 }

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "jinja/template.h"
 #include "support/cmocka.h"
+#include "support/packed_json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 static json_t *load(const char *path)
 {
     json_error_t error;
-    json_t *json = json_load_file(path, JSON_ALLOW_NUL, &error);
+    json_t *json = packed_json(path, &error);
     if (json == NULL) {
         fail_msg("%s: %s", path, error.text);
     }
@@ -130,7 +131,7 @@ static void conversations_equal_jinja(void **state)
 {
     (void)state;
     int n = 0;
-    assert_int_equal(compare_conversations("tests/data/chat/conversations.json", &n), 0);
+    assert_int_equal(compare_conversations("tests/data/chat/conversations.json.xz", &n), 0);
     assert_true(n > 1500);
 }
 
@@ -257,7 +258,7 @@ static void users_cannot_forge_turns(void **state)
     static const char *const marks[] = {"<|im_end|>", "<|im_start|>", "<|eot_id|>",
                                         "]~b]",       "[e~[",         "<end_of_turn>",
                                         "[INST]",     "</think>",     "<tool_call>"};
-    json_t *file = load("tests/data/chat/conversations.json"), *source;
+    json_t *file = load("tests/data/chat/conversations.json.xz"), *source;
     const char *name;
     json_object_foreach(json_object_get(file, "templates"), name, source)
     {
