@@ -180,6 +180,25 @@ static int kernel_allow(const whim_cuda_device *dev, whim_cuda_kernel kernel, in
     return status != 0 ? status : dev->cu->cuFuncSetAttribute(handle, FUNC_CARVEOUT, 100);
 }
 
+static int quant_allow(const whim_cuda_device *dev)
+{
+    static const struct {
+        whim_cuda_kernel kernel;
+        whim_dtype dtype;
+    } many[] = {
+        {WHIM_CUDA_K_many_q4_0, WHIM_DTYPE_Q4_0},
+        {WHIM_CUDA_K_many_q4_1, WHIM_DTYPE_Q4_1},
+        {WHIM_CUDA_K_many_q8_0, WHIM_DTYPE_Q8_0},
+        {WHIM_CUDA_K_many_wide, WHIM_DTYPE_Q4_K},
+    };
+    int status = 0;
+    for (size_t i = 0; i < sizeof many / sizeof many[0] && status == 0; i++) {
+        status = kernel_allow(dev, many[i].kernel,
+                              whim_cuda_mq_bytes(many[i].dtype, WHIM_CUDA_MQ_THREADS));
+    }
+    return status;
+}
+
 /* Some kernels hold more shared memory than one may without asking, and all that a multiprocessor
  * has is for them. */
 static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
@@ -236,13 +255,12 @@ static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
         {WHIM_CUDA_K_attn_few_f16, WHIM_CUDA_ATTN_RING},
         {WHIM_CUDA_K_attn_few_q8, WHIM_CUDA_ATTN_RING},
     };
+    int status = quant_allow(dev);
     for (size_t i = dev->has_wide ? 0 : N_WIDE; i < sizeof large / sizeof large[0]; i++) {
-        int status = kernel_allow(dev, large[i].kernel, large[i].bytes);
-        if (status != 0) {
-            return cuda_fail(dev, status, "no shared memory for a kernel", diag);
-        }
+        status = status != 0 ? status : kernel_allow(dev, large[i].kernel, large[i].bytes);
     }
-    return WHIM_ERR_OK;
+    return status == 0 ? WHIM_ERR_OK
+                       : cuda_fail(dev, status, "no shared memory for a kernel", diag);
 }
 
 /* Clusters of one block on each multiprocessor that the GPU's groups of those have room for. */

@@ -102,6 +102,20 @@ static inline whim_cuda_group_form whim_cuda_group_form_of(whim_dtype dtype)
     return form;
 }
 
+/* Groups of a stage of many_quant.cuh, and its stages, by the bytes of a tile's group: so that two
+ * blocks have room on a multiprocessor, and one on GPUs where a block may have 99 KB. A row of a
+ * group takes 60 bytes. */
+#define WHIM_CUDA_MQ_GROUPS(bytes) ((bytes) > 544 ? 2 : 4)
+#define WHIM_CUDA_MQ_STAGES(bytes) ((bytes) > 544 ? 5 : (bytes) > 288 ? 3 : 4)
+
+static inline int32_t whim_cuda_mq_bytes(whim_dtype dtype, int32_t threads)
+{
+    whim_cuda_group_form form = whim_cuda_group_form_of(dtype);
+    int32_t bytes = (form.head_bytes + form.code_bytes) * WHIM_CUDA_TILE;
+    return WHIM_CUDA_MQ_GROUPS(bytes) * WHIM_CUDA_MQ_STAGES(bytes) *
+           (WHIM_CUDA_MQ_ROWS * 60 + threads / 32 * bytes);
+}
+
 /* Where column i of lane `lane` of a tile of plain floats lies, in bytes. */
 static inline int64_t whim_cuda_float_at(int64_t elem_bytes, int64_t lane, int64_t i)
 {

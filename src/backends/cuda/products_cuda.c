@@ -232,7 +232,8 @@ static whim_cuda_shape many_quant_shape(whim_stream *base, const whim_linear_arg
     while (warps > 2 && whim_cuda_ceil_div(n_tile, warps) * n_row < n_mp) {
         warps /= 2;
     }
-    return whim_cuda_items(whim_cuda_ceil_div(n_tile, warps) * n_row, warps * 32);
+    return (whim_cuda_shape){whim_cuda_ceil_div(n_tile, warps) * n_row, 1, warps * 32,
+                             whim_cuda_mq_bytes(a->w.dtype, warps * 32)};
 }
 
 whim_err whim_cuda_linear(whim_stream *base, const whim_linear_args *a)

@@ -18,6 +18,10 @@ template <class W> struct few_head {
         return W::HEAD == 4 ? __ldg((const uint32_t *)from)
                             : (uint32_t)__ldg((const uint16_t *)from);
     }
+    static uint32_t get(const char *from) /* out of shared memory */
+    {
+        return W::HEAD == 4 ? *(const uint32_t *)from : (uint32_t) * (const uint16_t *)from;
+    }
     static float d(uint32_t head)
     {
         return half_to_float((uint16_t)head);
@@ -33,6 +37,10 @@ template <> struct few_head<wide_weights> {
     static uint4 load(const char *from)
     {
         return __ldg((const uint4 *)from);
+    }
+    static uint4 get(const char *from)
+    {
+        return *(const uint4 *)from;
     }
     static float d(const uint4 &head)
     {
@@ -107,12 +115,12 @@ template <class W> static void few_open(uint32_t *to, const uint32_t *v)
     }
 }
 
-static void mma_s8(int *c, const uint32_t *w, uint32_t x0, uint32_t x1)
+static void mma_s8(int *c, const uint32_t *w, uint32_t x0, uint32_t x1, int begin)
 {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
         "{%10,%10,%10,%10};"
         : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-        : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(x0), "r"(x1), "r"(0));
+        : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(x0), "r"(x1), "r"(begin));
 }
 
 /* Either half of k. */
@@ -129,7 +137,7 @@ template <class W>
 static void group_dots(int *dot, const uint32_t *w, uint32_t x0, uint32_t x1, const uint32_t *sub)
 {
     if (!W::HAS_SUB) {
-        mma_s8(dot, w, x0, x1);
+        mma_s8(dot, w, x0, x1, 0);
         return;
     }
     int low[4], high[4];

@@ -1,112 +1,159 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of more than a few rows with groups of 32 integers: the law's bits, as all of QUANT types.
  * A warp has a tile of 16 outputs and up to 64 rows: the matrix unit gives the exact dots of a group
- * with 8 rows at once, each of which joins its sum by one fma, groups in order. The warps of a block
- * share their rows, which come through shared memory a stretch of k at a time. */
+ * with 8 rows at once, each of which joins its sum by one fma, groups in order. Rows, which the warps
+ * of a block share, and weights come through a ring in shared memory, some groups at a time. */
 #pragma once
 #include "few_quant.cuh"
+#include "mma.cuh"
 
 enum { MQ_PARTS = WHIM_CUDA_MQ_ROWS / 8, MQ_PITCH = 12 }; /* words: rows lie in banks of their own */
 
-/* Groups of a stretch. */
-template <class W> struct mq_sizes {
-    enum { STRETCH = W::HAS_SUB ? 4 : 8 };
+/* Rows of a stage, for each group of it. */
+struct mq_rows {
+    __align__(16) uint32_t q[WHIM_CUDA_MQ_ROWS][MQ_PITCH];
+    float s[WHIM_CUDA_MQ_ROWS];
+    int2 sum[WHIM_CUDA_MQ_ROWS]; /* of either half of the codes */
 };
 
-template <class W> struct mq_space {
-    enum { STRETCH = mq_sizes<W>::STRETCH, ROWS = WHIM_CUDA_MQ_ROWS };
-    __align__(16) uint32_t q[STRETCH][ROWS][MQ_PITCH];
-    float s[STRETCH][ROWS];
-    float sum[W::HAS_MIN && !W::HAS_SUB ? STRETCH : 1][ROWS]; /* of a row's codes, times its scale */
-    int2 halves[W::HAS_SUB ? STRETCH : 1][ROWS];              /* and of either half of them */
-};
+/* What a block has: a tile for each of its warps, and some rows. */
+template <class W> struct mq_block {
+    enum {
+        BYTES = group_place<W>::BYTES,
+        GROUPS = WHIM_CUDA_MQ_GROUPS(BYTES), /* of a stage */
+        STAGES = WHIM_CUDA_MQ_STAGES(BYTES),
+    };
+    const char *tile; /* of this warp */
+    block_rows from;
+    int n_row, n_group;
+    bool has_min;
 
-/* What a thread has of the groups of a stretch, its outputs `lane / 4` and that + 8. */
-template <class W> struct mq_codes {
-    uint32_t v[mq_sizes<W>::STRETCH][2 * W::VECTORS];
-    typename few_head<W>::type head[mq_sizes<W>::STRETCH][2];
-
-    void load(const char *tile, int first, int n_group)
+    static mq_rows *rows(int stage)
     {
-        int lane = threadIdx.x % WARP;
-#pragma unroll
-        for (int i = 0; i < mq_sizes<W>::STRETCH; i++) { /* a group beyond the last is the last */
-            int g = first + i < n_group ? first + i : n_group - 1;
-            const char *from = tile + (int64_t)g * group_place<W>::BYTES;
-#pragma unroll
-            for (int w = 0; w < 2 * W::VECTORS; w++) {
-                v[i][w] = __ldg((const uint32_t *)(from + (w * WARP + lane) * 4));
+        extern __shared__ __align__(128) char memory[];
+        return (mq_rows *)memory + stage * GROUPS;
+    }
+
+    static char *codes(int stage)
+    {
+        int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+        return (char *)rows(STAGES) + (stage * warps + warp) * GROUPS * BYTES;
+    }
+
+    /* Ask for the groups from g on. */
+    void ask(int stage, int g) const
+    {
+        int here = n_group - g < GROUPS ? n_group - g : GROUPS;
+        uint32_t to = (uint32_t)__cvta_generic_to_shared(codes(stage));
+        for (int i = threadIdx.x % WARP * 16; i < here * BYTES; i += WARP * 16) {
+            copy_async16_or_zero(to + i, tile + (int64_t)g * BYTES + i, true);
+        }
+        for (int i = threadIdx.x; i < n_row * GROUPS; i += blockDim.x) {
+            int j = i % GROUPS, r = i / GROUPS; /* a row beyond the last is the first */
+            const whim_q8_block *x = from.x + (r < from.n ? r : 0) * from.stride + g + j;
+            mq_rows *at = rows(stage) + j;
+            if (j >= here) {
+                continue;
             }
-            from += group_place<W>::CODES + lane / 4 * W::HEAD;
-            head[i][0] = few_head<W>::load(from);
-            head[i][1] = few_head<W>::load(from + 8 * W::HEAD);
+#pragma unroll
+            for (int w = 0; w < WHIM_GROUP / 4; w++) {
+                copy_async4(&at->q[r][w], x->q + w * 4);
+            }
+            copy_async4(&at->s[r], &x->s);
+            if (W::HAS_MIN) {
+                copy_async4(&at->sum[r].x, &x->sum[0]);
+                copy_async4(&at->sum[r].y, &x->sum[1]);
+            }
         }
     }
 };
 
-/* A row's groups of a stretch, each by a thread. */
-template <class W>
-static void mq_rows(mq_space<W> *s, const block_rows &rows, int n_row, int first, int n_group)
-{
-    enum { STRETCH = mq_sizes<W>::STRETCH };
-    for (int i = threadIdx.x; i < n_row * STRETCH; i += blockDim.x) {
-        int j = i % STRETCH, r = i / STRETCH, g = first + j < n_group ? first + j : n_group - 1;
-        const whim_q8_block *x = rows.x + (r < rows.n ? r : 0) * rows.stride + g;
-        const uint32_t *q = (const uint32_t *)x->q;
-        uint4 low = make_uint4(q[0], q[1], q[2], q[3]), high = make_uint4(q[4], q[5], q[6], q[7]);
-        float scale = x->s;
-        int2 halves = make_int2(x->sum[0], x->sum[1]);
-        *(uint4 *)&s->q[j][r][0] = low;
-        *(uint4 *)&s->q[j][r][4] = high;
-        s->s[j][r] = scale;
-        if (W::HAS_SUB) {
-            s->halves[j][r] = halves;
-        } else if (W::HAS_MIN) {
-            s->sum[j][r] = scale * (float)(halves.x + halves.y);
-        }
-    }
-}
-
-/* What a thread needs of a group beside its codes, for either output. */
+/* What a thread has of a group of its warp's tile: of outputs `lane / 4` and that + 8. */
 template <class W> struct mq_group {
     uint32_t w[4], sub[2], mn[2];
     float d[2], m[2];
 
-    mq_group(const mq_codes<W> &c, int i)
+    mq_group(const char *from)
     {
-        few_open<W>(w, c.v[i]);
+        uint32_t v[2 * W::VECTORS];
+        int lane = threadIdx.x % WARP;
+#pragma unroll
+        for (int i = 0; i < 2 * W::VECTORS; i++) {
+            v[i] = ((const uint32_t *)from)[i * WARP + lane];
+        }
+        few_open<W>(w, v);
 #pragma unroll
         for (int o = 0; o < 2; o++) {
-            d[o] = few_head<W>::d(c.head[i][o]);
-            m[o] = W::HAS_MIN ? few_head<W>::m(c.head[i][o]) : 0.0f;
-            sub[o] = few_sc(c.head[i][o]);
-            mn[o] = few_mn(c.head[i][o]);
+            const char *at = from + group_place<W>::CODES + (lane / 4 + o * 8) * W::HEAD;
+            typename few_head<W>::type head = few_head<W>::get(at);
+            d[o] = few_head<W>::d(head);
+            m[o] = W::HAS_MIN ? few_head<W>::m(head) : 0.0f;
+            sub[o] = few_sc(head);
+            mn[o] = few_mn(head);
         }
     }
 };
 
-/* One group joins the sums of 8 rows from `row` on. */
+/* Exact dots as floats: a sum that begins with 1.5 * 2^23 has the bits of one, where it is below 2^22
+ * as those without sub-scales are. */
 template <class W>
-static void mq_step(float *acc, const mq_group<W> &g, const mq_space<W> &s, int j, int row,
-                    bool has_min)
+static void mq_dots(float *dot, const mq_group<W> &g, uint32_t x0, uint32_t x1)
 {
-    int lane = threadIdx.x % WARP, two = row + lane % 4 * 2, dot[4];
-    const uint32_t *q = s.q[j][row + lane / 4];
-    float2 scale = *(const float2 *)&s.s[j][two];
-    group_dots<W>(dot, g.w, q[lane % 4], q[4 + lane % 4], g.sub);
+    int sum[4];
+    if (W::HAS_SUB) {
+        group_dots<W>(sum, g.w, x0, x1, g.sub);
+    } else {
+        mma_s8(sum, g.w, x0, x1, 0x4b400000);
+    }
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        float x = i % 2 == 0 ? scale.x : scale.y;
-        acc[i] = whim_fmaf((float)dot[i], g.d[i / 2] * x, acc[i]);
-        if (has_min) {
-            float sum;
-            if (W::HAS_SUB) {
-                int2 halves = s.halves[j][two + i % 2];
-                sum = x * (float)few_sub(g.mn[i / 2], halves.x, halves.y);
-            } else {
-                sum = s.sum[j][two + i % 2];
+        dot[i] = W::HAS_SUB ? (float)sum[i] : whim_f32_from_bits((uint32_t)sum[i]) - 0x1.8p23f;
+    }
+}
+
+/* A group joins the sums of 8 rows from `row` on. */
+template <class W>
+static void mq_step(float *acc, const mq_group<W> &g, const mq_rows &rows, int row, uint32_t x0,
+                    uint32_t x1, bool has_min)
+{
+    int two = row + threadIdx.x % 4 * 2;
+    float2 scale = *(const float2 *)&rows.s[two];
+    float dot[4];
+    mq_dots<W>(dot, g, x0, x1);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        float s = i % 2 == 0 ? scale.x : scale.y;
+        acc[i] = whim_fmaf(dot[i], g.d[i / 2] * s, acc[i]);
+        if (W::HAS_MIN && has_min) {
+            int2 sum = rows.sum[two + i % 2];
+            int both = W::HAS_SUB ? few_sub(g.mn[i / 2], sum.x, sum.y) : sum.x + sum.y;
+            acc[i] = whim_fmaf(g.m[i / 2], s * (float)both, acc[i]);
+        }
+    }
+}
+
+/* A stage's groups from g on. */
+template <class W>
+static void mq_add(float (*acc)[4], const mq_block<W> &b, int stage, int g)
+{
+    int lane = threadIdx.x % WARP;
+#pragma unroll
+    for (int j = 0; j < mq_block<W>::GROUPS; j++) {
+        if (g + j >= b.n_group) {
+            break;
+        }
+        const mq_rows &rows = b.rows(stage)[j];
+        mq_group<W> group(b.codes(stage) + j * mq_block<W>::BYTES);
+        uint32_t at = (uint32_t)__cvta_generic_to_shared(
+            &rows.q[lane / 16 * 8 + lane % 8][lane / 8 % 2 * 4]);
+#pragma unroll
+        for (int p = 0; p < MQ_PARTS; p += 2) {
+            if (p * 8 < b.n_row) {
+                uint32_t x[4]; /* either half of k, of 8 rows and the next 8 */
+                load_parts4(x, at + p * 8 * MQ_PITCH * 4);
+                mq_step<W>(acc[p], group, rows, p * 8, x[0], x[1], b.has_min);
+                mq_step<W>(acc[p + 1], group, rows, p * 8 + 8, x[2], x[3], b.has_min);
             }
-            acc[i] = whim_fmaf(g.m[i / 2], sum, acc[i]);
         }
     }
 }
@@ -131,40 +178,37 @@ static void mq_store(const whim_linear_args &a, float (*acc)[4], int64_t tile, i
 /* Blocks go through the outputs for some rows, then to the next rows. */
 template <class W> static void many_quant(const whim_cuda_linear_args &args)
 {
-    enum { STRETCH = mq_sizes<W>::STRETCH, ROWS = WHIM_CUDA_MQ_ROWS };
-    __shared__ mq_space<W> space;
+    enum { ROWS = WHIM_CUDA_MQ_ROWS, GROUPS = mq_block<W>::GROUPS, STAGES = mq_block<W>::STAGES };
     const whim_linear_args &a = args.op;
-    int n_group = (int)(a.w.k / WHIM_GROUP), warps = blockDim.x / WARP;
-    int64_t n_tile = (a.w.n + WHIM_CUDA_TILE - 1) / WHIM_CUDA_TILE;
+    int64_t warps = blockDim.x / WARP, n_tile = (a.w.n + WHIM_CUDA_TILE - 1) / WHIM_CUDA_TILE;
     int64_t n_place = (n_tile + warps - 1) / warps;
-    bool has_min = W::HAS_SUB ? type_has_min(a.w.dtype) : W::HAS_MIN;
+    mq_block<W> b;
+    b.n_group = (int)(a.w.k / WHIM_GROUP);
+    b.has_min = W::HAS_SUB ? type_has_min(a.w.dtype) : W::HAS_MIN;
     EACH_ITEM(item, n_place * ((a.n_row + ROWS - 1) / ROWS))
     {
         int64_t tile = item % n_place * warps + threadIdx.x / WARP, first = item / n_place * ROWS;
-        block_rows rows = rows_from(args, first, (const block_rows *)NULL);
-        int n_part = rows.n < ROWS ? (int)(rows.n + 7) / 8 : MQ_PARTS;
-        const char *from = (const char *)a.w.data +
-                           (tile < n_tile ? tile : 0) * n_group * group_place<W>::BYTES;
+        b.from = rows_from(args, first, (const block_rows *)NULL);
+        b.n_row = b.from.n < ROWS ? (int)(b.from.n + 15) / 16 * 16 : (int)ROWS;
+        b.tile = (const char *)a.w.data + (tile < n_tile ? tile : 0) * b.n_group * mq_block<W>::BYTES;
         float acc[MQ_PARTS][4] = {};
-        for (int at = 0; at < n_group; at += STRETCH) {
-            mq_codes<W> codes;
-            codes.load(from, at, n_group);
-            __syncthreads();
-            mq_rows<W>(&space, rows, n_part * 8, at, n_group);
-            __syncthreads();
-#pragma unroll
-            for (int j = 0; j < STRETCH; j++) {
-                if (at + j >= n_group) {
-                    break;
-                }
-                mq_group<W> group(codes, j);
-#pragma unroll
-                for (int p = 0; p < MQ_PARTS; p++) {
-                    if (p < n_part) {
-                        mq_step<W>(acc[p], group, space, j, p * 8, has_min);
-                    }
-                }
+        __syncthreads(); /* the last item's stages have been read */
+        for (int i = 0; i < STAGES - 1; i++) {
+            if (i * GROUPS < b.n_group) {
+                b.ask(i, i * GROUPS);
             }
+            copies_commit();
+        }
+        for (int g = 0, at = 0, to = STAGES - 1; g < b.n_group; g += GROUPS) {
+            copies_wait<STAGES - 2>();
+            __syncthreads(); /* stage `at` is there, `to` is free */
+            if (g + (STAGES - 1) * GROUPS < b.n_group) {
+                b.ask(to, g + (STAGES - 1) * GROUPS);
+            }
+            copies_commit();
+            mq_add<W>(acc, b, at, g);
+            at = at + 1 == STAGES ? 0 : at + 1;
+            to = to + 1 == STAGES ? 0 : to + 1;
         }
         mq_store<W>(a, acc, tile, first);
     }
