@@ -402,6 +402,7 @@ static bool ranks_plan(summary *s, whim_engine_cfg cfg)
     shape_is_dummy(&cfg);
     cfg.n_share = (int32_t)s->options->cp;
     cfg.n_deal = (int32_t)s->options->ep;
+    cfg.deal_cut = s->options->tp > 0;
     cfg.deal_rows = s->options->ep_dispatch;
     cfg.deal_counts = s->options->ep_experts;
     cfg.deal_slots = (int32_t)s->options->ep_slots;

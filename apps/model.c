@@ -52,6 +52,7 @@ whim_library_extra model_extra(const whim_options *o)
                                 .n_rank = ranks_asked(o),
                                 .n_share = (int32_t)o->cp,
                                 .n_deal = (int32_t)o->ep,
+                                .deal_cut = o->tp > 0,
                                 .deal_rows = o->ep_dispatch,
                                 .deal_counts = o->ep_experts,
                                 .deal_slots = (int32_t)o->ep_slots,

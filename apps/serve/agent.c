@@ -56,6 +56,7 @@ static bool agent_engine(const whim_options *o, const char *path, char draft[MOD
     cfg->engine.n_rank = ranks_asked(o);
     cfg->engine.n_share = (int32_t)o->cp;
     cfg->engine.n_deal = (int32_t)o->ep;
+    cfg->engine.deal_cut = o->tp > 0;
     cfg->engine.deal_rows = o->ep_dispatch;
     cfg->engine.deal_counts = o->ep_experts;
     cfg->engine.deal_slots = (int32_t)o->ep_slots;

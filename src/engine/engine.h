@@ -74,6 +74,9 @@ typedef struct whim_engine_cfg {
     /* So many of them have the model alike and requests of their own; 0 or 1: all have the same. */
     int32_t n_group;
     int32_t n_deal; /* so many of them have whole experts each, and the rest alike; 0 or 1: none */
+    /* With n_deal: the rest is cut over the ranks as if no expert were dealt, and what experts add
+     * is summed over all; where there are more ranks, some together have whole experts. */
+    bool deal_cut;
     const char *deal_rows; /* as which rows go to experts of other ranks: f32, bf16, int8, fp8; auto
                               or NULL: as products take them */
     int32_t deal_slots;    /* rows of each that go to experts in one message; 0: 64 */

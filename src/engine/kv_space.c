@@ -12,6 +12,16 @@
 /* The same for several ranks only. */
 #define RANKS_VERSION "2"
 
+/* Of how experts are dealt unevenly. */
+static uint64_t counts_hash(const whim_binder *binder)
+{
+    uint64_t hash = 0;
+    for (int32_t r = 0; r < binder->n_deal && binder->deal_counts != NULL; r++) {
+        hash = (hash ^ (uint64_t)binder->deal_counts[r]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
 whim_err whim_kv_space_make(const whim_engine *engine, whim_kv_space *out, whim_diag *diag)
 {
     uint64_t hash, draft;
@@ -20,10 +30,15 @@ whim_err whim_kv_space_make(const whim_engine *engine, whim_kv_space *out, whim_
         snprintf(out->name, sizeof out->name, "numerics %s, weights %016llx, %s %s, kv %s",
                  NUMERICS_VERSION, (unsigned long long)hash, whim_engine_backend(engine),
                  whim_engine_caps(engine)->isa, whim_kv_type_name(whim_engine_kv_type(engine)));
-    int32_t n_rank = whim_engine_binder(engine)->n_rank;
-    if (n_rank > 1) { /* sums of their parts are rounded otherwise */
+    const whim_binder *binder = whim_engine_binder(engine);
+    if (binder->n_rank > 1) { /* sums of their parts are rounded otherwise */
         used += snprintf(out->name + used, sizeof out->name - (size_t)used,
-                         ", ranks %d by " RANKS_VERSION, n_rank);
+                         ", ranks %d by " RANKS_VERSION, binder->n_rank);
+    }
+    if (binder->deal_span > 0) { /* as are those of whose experts these are */
+        used +=
+            snprintf(out->name + used, sizeof out->name - (size_t)used, ", experts of %d %016llx",
+                     binder->n_deal, (unsigned long long)counts_hash(binder));
     }
     for (const char *c = out->name; *c != '\0'; c++) {
         hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);

@@ -5,11 +5,10 @@
 #include "layers/projection.h"
 #include "ops/ops.h"
 
-/* The part of a width that the binder's rank has, in blocks of the type of `down`. */
+/* The part of a width that one of some ranks has, in blocks of the type of `down`. */
 static whim_part part_of(const whim_binder *binder, const whim_param *down, const char *name,
-                         int32_t l)
+                         int32_t l, int32_t n_rank, int32_t rank)
 {
-    int32_t rank, n_rank = whim_binder_wide(binder, &rank);
     if (n_rank == 1) {
         return (whim_part){0, down->k};
     }
@@ -38,7 +37,9 @@ static void bind_routed(whim_moe *moe, const whim_config *c, int32_t l, whim_bin
          .experts = {"up_proj", "gate_up_proj", ff, 2 * ff}},
         {&moe->down, .n = d, .k = ff, .n_expert = n, .experts = {"down_proj", "down_proj", 0, d}},
     };
-    const whim_part part = part_of(binder, &experts[2], "experts", l);
+    int32_t rank, n_rank = whim_binder_wide(binder, &rank);
+    n_rank = binder->deal_span > 0 ? binder->deal_span : n_rank; /* that have an expert together */
+    const whim_part part = part_of(binder, &experts[2], "experts", l, n_rank, rank % n_rank);
     whim_param router = {.weight = &moe->router, .n = n, .k = d, .widen = true};
     whim_bind(binder, &router, "layers.%d.mlp.gate.weight", l);
     if (m->choice_bias) {
@@ -47,7 +48,7 @@ static void bind_routed(whim_moe *moe, const whim_config *c, int32_t l, whim_bin
     }
     const whim_part own = moe->deal != NULL ? whim_deal_own(moe->deal) : (whim_part){0, n};
     for (size_t i = 0; i < sizeof experts / sizeof experts[0]; i++) {
-        whim_param stack = param_cut(experts[i], &part, i<2, binder->n_rank> 1);
+        whim_param stack = param_cut(experts[i], &part, i<2, n_rank> 1);
         stack.own_experts = moe->deal != NULL ? &own : NULL;
         whim_bind(binder, &stack, "layers.%d.mlp.experts", l);
     }
@@ -70,11 +71,12 @@ void whim_moe_bind(whim_moe *moe, const whim_config *c, const whim_deal *deal, i
     if (ff == 0) {
         return;
     }
-    const whim_part part = part_of(binder, &shared[2].param, shared[2].name, l);
+    int32_t rank, n_rank = whim_binder_wide(binder, &rank);
+    const whim_part part = part_of(binder, &shared[2].param, shared[2].name, l, n_rank, rank);
     whim_param router = {.weight = &moe->shared_router, .n = 1, .k = d};
     whim_bind(binder, &router, "layers.%d.mlp.shared_expert_gate.weight", l);
     for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
-        whim_param w = param_cut(shared[i].param, &part, i<2, binder->n_rank> 1);
+        whim_param w = param_cut(shared[i].param, &part, i<2, n_rank> 1);
         whim_bind(binder, &w, "layers.%d.mlp.%s", l, shared[i].name);
     }
 }

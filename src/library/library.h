@@ -23,6 +23,7 @@ typedef struct whim_library_extra {
     int32_t n_rank;  /* processes that have the model together; 0 or 1: this one alone */
     int32_t n_share; /* so many of them have it alike and share prompts; 0 or 1: none do */
     int32_t n_deal;  /* so many of them have whole experts each; 0 or 1: none do */
+    bool deal_cut;   /* see whim_engine_cfg */
     const char *deal_rows, *deal_counts; /* see whim_engine_cfg */
     int32_t deal_slots;
     int32_t n_group;   /* so many of them have it alike and requests of their own; 0 or 1: none */

@@ -296,6 +296,7 @@ static whim_err engine_prepare(whimbrel_model *m, const whim_library_extra *extr
     cfg.n_share = extra != NULL ? extra->n_share : 0;
     cfg.n_group = extra != NULL ? extra->n_group : 0;
     cfg.n_deal = extra != NULL ? extra->n_deal : 0;
+    cfg.deal_cut = extra != NULL && extra->deal_cut;
     cfg.deal_rows = extra != NULL ? extra->deal_rows : NULL;
     cfg.deal_counts = extra != NULL ? extra->deal_counts : NULL;
     cfg.deal_slots = extra != NULL ? extra->deal_slots : 0;

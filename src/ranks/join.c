@@ -42,6 +42,7 @@ whim_err whim_join_facts_of(const whim_engine *engine, const whim_engine_cfg *cf
         .n_share = cfg->n_share > 1 ? cfg->n_share : 0, /* --cp 1 is none */
         .n_group = cfg->n_group > 1 ? cfg->n_group : 0,
         .n_deal = cfg->n_deal > 1 ? cfg->n_deal : 0,
+        .deal_cut = cfg->n_deal > 1 && cfg->deal_cut,
         .deal_slots = cfg->deal_slots > 0 ? cfg->deal_slots : WHIM_DEAL_SLOTS,
         .n_layer = config->n_layer,
         .d_model = config->d_model,

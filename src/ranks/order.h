@@ -29,6 +29,7 @@ typedef struct whim_follower_order {
     int32_t rank, n_rank, n_share, n_deal, n_group;
     int32_t host_first, n_host; /* the ranks of its host */
     int32_t n_thread;
+    bool deal_cut;
     bool crowded;     /* ranks outnumber CPUs */
     int64_t stall_ns; /* how long it waits for others in a step; 0: as is usual */
     char model[WHIM_ORDER_PATH], draft[WHIM_ORDER_PATH], kv_dir[WHIM_ORDER_PATH];

@@ -116,7 +116,10 @@ typedef struct whim_binder {
     int32_t n_wide, wide_rank;
     int32_t n_share; /* ranks that have the model as this one has it, and share the rows of steps */
     int32_t n_deal, deal_rank; /* ranks that have whole experts each; 0 or 1: all are here */
-    whim_act deal_rows;        /* as which rows go to them, if deal_rows_fixed */
+    /* Where the rest is cut: so many ranks have each expert together, and what experts add is
+     * summed over all; else 0. */
+    int32_t deal_span;
+    whim_act deal_rows; /* as which rows go to them, if deal_rows_fixed */
     bool deal_rows_fixed;
     int32_t deal_slots;         /* see whim_deal.n_slot; 0: as many as is usual */
     const int32_t *deal_counts; /* [n_deal] experts of each; NULL: as many, or one more */

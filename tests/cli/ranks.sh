@@ -45,12 +45,12 @@ expect "inspect --cp" 0 out "serve over 2 ranks" out "for each of its tokens: 0 
 serve_it() { run_it serve "$data/qwen3moe-f32" --port 0 --threads 1 --oversubscribe "$@"; }
 serve_it --tp 4 --dp 3
 expect "--dp that does not divide --tp" 1 err "--dp: 4 ranks cannot be 3 groups with requests of their own"
-serve_it --tp 4 --dp 2 --ep 4
-expect "--ep over groups of several" 1 err "--ep: experts were to be dealt to 4 ranks in groups of 2"
+serve_it --dp 2 --ep 4
+expect "--ep over groups of several" 1 err "--ep: experts were to be dealt to 4 ranks in groups of 2" err "(--tp)"
 serve_it --cp 2 --dp 2
 expect "--cp and --dp" 1 err "--dp: 2 ranks would be 2 groups"
 serve_it --ep 2 --dp 3
-expect "--ep below --dp" 1 err "--ep: experts were to be dealt to 2 of 3 ranks"
+expect "--ep below --dp" 1 err "--ep: experts cannot be dealt to 2 of 3 ranks"
 serve_it --ep 3 --dp 2
 expect "--dp below --ep" 1 err "--dp: 3 ranks cannot be 2 groups with requests of their own"
 serve_it --dp 2 --kv-dir "$TEST_TMP/pages"
@@ -82,8 +82,12 @@ run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --ep 2
 expect "--ep without experts" 1 err "--ep: its experts cannot be dealt to 2 ranks: the llama model has none"
 run_it run "$data/qwen35-moe" --ids "$ids" --threads 1 --oversubscribe --ep 100
 expect "--ep above the experts" 1 err "--ep: 100 ranks cannot have an expert each: the model has "
-run_it run "$data/qwen35-moe" --ids "$ids" --threads 1 --oversubscribe --ep 2 --tp 4
-expect "--ep and --tp" 1 err "--ep: experts were to be dealt to 2 of 4 ranks"
+run_it run "$data/qwen35-moe" --ids "$ids" --threads 1 --oversubscribe --ep 2 --tp 3
+expect "--ep that does not divide --tp" 1 err "--ep: experts cannot be dealt to 2 of 3 ranks" err "it divides the ranks"
+for ranks in "--tp 2 --ep 2" "--tp 4 --ep 2"; do
+    run_it run "$data/qwen35-moe" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe $ranks
+    expect "experts and the rest cut, $ranks" 0 out "$one"
+done
 run_it inspect shape:qwen3-30b-a3b --ep 2 --ep-dispatch bf16
 expect "--ep-dispatch where no row travels" 1 err "--ep-dispatch: no row travels to an expert"
 run_it inspect shape:qwen3-30b-a3b --ep 2 --cp 2 --ep-dispatch bf16 --weight-type q4_0
@@ -94,8 +98,14 @@ run_it inspect shape:qwen3-30b-a3b --ep 2 --ep-experts 100,27
 expect "--ep-experts that are not all" 1 err "--ep-experts: '100,27' does not deal 128 experts to 2 ranks"
 run_it inspect shape:qwen3-30b-a3b --ep 3
 expect "inspect --ep" 0 out "serve over 3 ranks" out "experts" out "for each of its tokens: "
+run_it inspect shape:qwen3-30b-a3b --tp 4 --ep 2 --json
+expect_python "inspect --tp above --ep" "
+ranks = json.loads(text)['ranks']
+# Two sums of 2,048 in 48 layers and one behind the embedding, and the best of four ranks.
+assert [(r['n_head'], r['n_expert'], r['d_ff']) for r in ranks] == 4 * [(8, 64, 384)], ranks
+assert all(r['token_comm'] == 97 * 4 * 2048 + 4 * 8 for r in ranks), ranks[0]"
 run_it inspect shape:qwen3-30b-a3b --tp 1 --ep 2
-expect "inspect --tp 1 --ep 2" 1 err "--ep: experts were to be dealt to 2 of 1 ranks"
+expect "inspect --tp 1 --ep 2" 1 err "--ep: experts cannot be dealt to 2 of 1 ranks"
 run_it inspect shape:qwen3-30b-a3b --tp 1 --dp 2
 expect "inspect --tp 1 --dp 2" 1 err "--dp: 1 ranks cannot be 2 groups"
 run_it inspect shape:qwen3-30b-a3b --dp 2 --ep 2 --json

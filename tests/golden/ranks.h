@@ -18,13 +18,14 @@ typedef struct rank_member {
     const char *path, *weight_type; /* a type: dummy weights */
     const char *backend, *isa;
     bool graphs;
-    bool shares;              /* each rank has the whole model, and a part of the rows */
-    bool groups;              /* groups have the whole model each, and sequences of their own */
-    int32_t span;             /* ranks of a group, which cut its model; 0: one */
-    bool deals;               /* each rank has whole experts, and a part of the rows if it shares */
-    bool once;                /* the logits of one plan, and nothing else */
-    bool speaks;              /* a greedy text, too */
-    bool rounds;              /* its products make int8 of their rows */
+    bool shares;       /* each rank has the whole model, and a part of the rows */
+    bool groups;       /* groups have the whole model each, and sequences of their own */
+    int32_t span;      /* ranks of a group, which cut its model; 0: one */
+    bool deals;        /* each rank has whole experts, and a part of the rows if it shares */
+    int32_t deal_span; /* and cuts the rest, and so many have an expert together; 0: not so */
+    bool once;         /* the logits of one plan, and nothing else */
+    bool speaks;       /* a greedy text, too */
+    bool rounds;       /* its products make int8 of their rows */
     whim_stream_watch *watch; /* of the device's streams, or NULL */
     const whim_comm_memory *memory;
     int32_t n_rank, rank;
@@ -60,6 +61,8 @@ void ranks_check(const char *model, const rank_bound *bound, const rank_member *
 
 /* All sizes, and two ranks on the guard with graphs; or one that leaves ranks without heads. */
 void ranks_check_sizes(const char *model, rank_member like, bool quick);
+
+bool ranks_has_experts(const char *model);
 
 /* Ranks that split no sum have the bits of `one`. */
 void ranks_same_test(const char *model, const rank_member *one, rank_member like);

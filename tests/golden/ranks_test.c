@@ -117,8 +117,12 @@ void ranks_check(const char *model, const rank_bound *bound, const rank_member *
 {
     char name[192], bits[224];
     rank_member members[RANKS_MAX] = {0};
-    snprintf(name, sizeof name, "%s/%s-%stp%d-%s", model, like.backend,
-             like.groups ? "groups-" : "", n_rank, like.graphs ? "graphs" : "eager");
+    snprintf(name, sizeof name, "%s/%s-%s%stp%d-%s", model, like.backend,
+             like.groups ? "groups-" : "",
+             !like.deals           ? ""
+             : like.deal_span == 1 ? "ep-"
+                                   : "ep-shared-",
+             n_rank, like.graphs ? "graphs" : "eager");
     if (!ranks_run(members, n_rank, &like)) {
         tally_check(false, name, "%s", like.diag.text);
         ranks_free(members, n_rank);
@@ -149,6 +153,21 @@ static void check_groups(const char *model, const rank_bound *bound, const rank_
     ranks_check(model, bound, one, like, 2 * span);
 }
 
+/* Whole experts on each rank, or on two together, with the rest cut over all or inside groups. */
+static void check_dealt_cut(const char *model, const rank_bound *bound, const rank_member *one,
+                            rank_member like)
+{
+    like.deals = true;
+    like.deal_span = 1;
+    ranks_check(model, bound, one, like, like.graphs ? 2 : 3);
+    like.deal_span = 2;
+    if (like.graphs) {
+        check_groups(model, bound, one, like, 2);
+    } else {
+        ranks_check(model, bound, one, like, 4);
+    }
+}
+
 void ranks_check_sizes(const char *model, rank_member like, bool quick)
 {
     char level[32];
@@ -170,12 +189,18 @@ void ranks_check_sizes(const char *model, rank_member like, bool quick)
         ranks_same_test(model, &one, like);
         check_groups(model, &bound, &one, like, 2);
         check_groups(model, &bound, &one, like, 3);
+        if (ranks_has_experts(model)) {
+            check_dealt_cut(model, &bound, &one, like);
+        }
         like.backend = "guard";
         like.isa = NULL;
         like.graphs = true;
         like.speaks = false;
         ranks_check(model, &bound, &one, like, 2);
         check_groups(model, &bound, &one, like, 2);
+        if (ranks_has_experts(model)) {
+            check_dealt_cut(model, &bound, &one, like);
+        }
     }
     ranks_free(&one, 1);
 }

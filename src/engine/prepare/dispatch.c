@@ -48,7 +48,8 @@ static bool takes(whim_device *dev, whim_act act, int64_t d_model)
 /* Rows travel where ranks with experts have rows of their own. */
 static bool rows_travel(const whim_engine *e)
 {
-    return e->cfg.n_deal > 1 && (e->cfg.n_group > 1 || e->cfg.n_share > 1);
+    return e->cfg.n_deal > 1 && e->binder.deal_span == 0 &&
+           (e->cfg.n_group > 1 || e->cfg.n_share > 1);
 }
 
 static whim_err rows_choose(whim_engine *e, whim_diag *diag)

@@ -150,7 +150,16 @@ static whim_err groups_check(const whim_engine *e, whim_diag *diag)
     return WHIM_ERR_OK;
 }
 
-/* Ranks that have experts have one each at least, and the rest of the model whole so far. */
+/* Ranks over which all that is no expert is cut; 1: each has the whole of it. */
+static int32_t cut_ranks(const whim_engine *e)
+{
+    int32_t n_rank = whim_engine_n_rank(e);
+    bool whole = e->cfg.n_share > 1 || (e->cfg.n_deal > 1 && !e->cfg.deal_cut);
+    return whole ? 1 : e->cfg.n_group > 1 ? n_rank / e->cfg.n_group : n_rank;
+}
+
+/* Ranks that have experts have one each at least. Where they cut the rest, some may have one
+ * together. */
 static whim_err deal_check(const whim_engine *e, whim_diag *diag)
 {
     int32_t n_rank = whim_engine_n_rank(e), n_deal = e->cfg.n_deal;
@@ -169,19 +178,38 @@ static whim_err deal_check(const whim_engine *e, whim_diag *diag)
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%d ranks cannot have an expert each: the model has %d", n_deal, n_expert);
     }
-    if (e->cfg.n_group > 1 && e->cfg.n_group != n_rank) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "experts were to be dealt to %d ranks in groups of %d; so far groups that "
-                         "have experts are one rank each",
-                         n_deal, n_rank / e->cfg.n_group);
-    }
-    if (n_deal != n_rank) {
-        return whim_fail(diag, n_rank % n_deal != 0 ? WHIM_ERR_INVALID : WHIM_ERR_UNSUPPORTED,
-                         "experts were to be dealt to %d of %d ranks; so far all of them have "
-                         "experts, or none",
+    if (n_rank % n_deal != 0) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "experts cannot be dealt to %d of %d ranks: as many must have each of "
+                         "them, so it divides the ranks",
                          n_deal, n_rank);
     }
+    if (n_deal != n_rank && cut_ranks(e) == 1) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "experts were to be dealt to %d of %d ranks that have the rest of the "
+                         "model whole; so far all of these have experts, or none",
+                         n_deal, n_rank);
+    }
+    if (e->cfg.n_group > 1 && e->cfg.n_group != n_rank && !e->cfg.deal_cut) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "experts were to be dealt to %d ranks in groups of %d that have the rest "
+                         "whole; groups of several cut it: say how many ranks there are (--tp)",
+                         n_deal, n_rank / e->cfg.n_group);
+    }
     return WHIM_ERR_OK;
+}
+
+/* Who has which experts, and with whom. */
+static void deal_choose(whim_engine *e)
+{
+    int32_t n_rank = whim_engine_n_rank(e), n_deal = e->cfg.n_deal;
+    if (n_deal <= 1) {
+        return;
+    }
+    int32_t span = n_rank / n_deal;
+    e->binder.n_deal = n_deal;
+    e->binder.deal_rank = e->cfg.rank / span;
+    e->binder.deal_span = cut_ranks(e) > 1 ? span : 0;
 }
 
 /* Which part of the model is bound. */
@@ -196,11 +224,9 @@ whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
     WHIM_TRY(groups_check(e, diag));
     WHIM_TRY(deal_check(e, diag));
     bool shares = e->cfg.n_share > 1, groups = e->cfg.n_group > 1, deals = e->cfg.n_deal > 1;
-    bool whole = shares || deals; /* but for its experts */
-    e->binder.n_rank = whole ? 1 : groups ? n_rank / e->cfg.n_group : n_rank;
+    e->binder.n_rank = cut_ranks(e);
     e->binder.rank = e->cfg.rank % e->binder.n_rank;
-    e->binder.n_deal = deals ? n_rank : 0;
-    e->binder.deal_rank = deals ? e->cfg.rank : 0;
+    deal_choose(e);
     e->binder.n_share = e->runner_cfg.n_share = shares ? n_rank : 0;
     e->runner_cfg.n_group = groups ? e->cfg.n_group : 0;
     bool wide = groups && e->cfg.n_group < n_rank;

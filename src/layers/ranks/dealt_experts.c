@@ -37,6 +37,7 @@ const whim_deal *whim_deal_make(const whim_config *c, whim_binder *binder)
     firsts[n] = c->moe.n_expert;
     *deal = (whim_deal){.n_rank = n,
                         .rank = binder->deal_rank,
+                        .cut = binder->deal_span > 0,
                         .firsts = firsts,
                         .row_cols = cols,
                         .id_cols = cols + n,
@@ -61,18 +62,22 @@ static int64_t share_of(const whim_deal *deal, int64_t n_row)
 
 int64_t whim_deal_rows(const whim_deal *deal, int64_t n_row)
 {
-    return deal != NULL ? share_of(deal, n_row) * deal->n_rank : n_row;
+    return deal != NULL && !deal->cut ? share_of(deal, n_row) * deal->n_rank : n_row;
 }
 
 whim_deal_space whim_deal_space_take(whim_bump *bump, const whim_deal *deal, const whim_config *c,
                                      int64_t n_row, int64_t n_each)
 {
-    int64_t k = c->moe.top_k, n_all = n_each > 0 ? n_each * deal->n_rank : n_row;
+    bool apart = n_each > 0 && !deal->cut;
+    int64_t k = c->moe.top_k, n_all = apart ? n_each * deal->n_rank : n_row;
     int64_t choice = k * (int64_t)sizeof(int32_t);
     whim_deal_space s = {0};
     s.own_ids = whim_bump_take(bump, n_all * choice);
+    if (deal->cut) {
+        return s;
+    }
     s.results = whim_bump_rows(bump, n_all, k * c->d_model);
-    if (n_each > 0) {
+    if (apart) {
         s.padded = whim_bump_rows(bump, n_each, c->d_model + k);
         s.chosen = whim_bump_take(bump, n_each * choice);
         s.rows = whim_bump_rows(bump, n_all, c->d_model + k);
@@ -84,22 +89,30 @@ whim_deal_space whim_deal_space_take(whim_bump *bump, const whim_deal *deal, con
     return s;
 }
 
+/* `all` of this rank's experts alone: choices of others add nothing. */
+static whim_err own_make(const whim_deal *deal, whim_stream *s, const whim_moe_experts_args *all,
+                         const whim_deal_space *space, whim_moe_experts_args *own)
+{
+    whim_part experts = whim_deal_own(deal);
+    *own = *all;
+    own->ids = space->own_ids;
+    own->n_expert = experts.n;
+    return whim_op_shift_ids(s, &(whim_shift_ids_args){.x = all->ids,
+                                                       .y = space->own_ids,
+                                                       .n_row = all->n_row * all->k_top,
+                                                       .by = (int32_t)-experts.at});
+}
+
 /* The results of this rank's experts, and then of those that it needs of others. */
 static whim_err results_make(const whim_deal *deal, whim_stream *s,
                              const whim_moe_experts_args *all, bool everywhere,
                              const whim_deal_space *space)
 {
-    whim_part own = whim_deal_own(deal);
-    whim_moe_experts_args apart = *all;
-    apart.ids = space->own_ids;
+    whim_moe_experts_args apart;
+    WHIM_TRY(own_make(deal, s, all, space, &apart));
     apart.weights = NULL;
     apart.y = space->results;
     apart.y_stride = all->k_top * all->gate.k;
-    apart.n_expert = own.n;
-    WHIM_TRY(whim_op_shift_ids(s, &(whim_shift_ids_args){.x = all->ids,
-                                                         .y = space->own_ids,
-                                                         .n_row = all->n_row * all->k_top,
-                                                         .by = (int32_t)-own.at}));
     WHIM_TRY(whim_op_moe_experts(s, &apart));
     return whim_op_moe_exchange(s, &(whim_moe_exchange_args){.x = space->results,
                                                              .ids = all->ids,
@@ -169,10 +182,14 @@ static whim_err experts_of_all_rows(const whim_deal *deal, whim_stream *s,
 whim_err whim_dealt_experts(const whim_deal *deal, whim_stream *s, const whim_moe_experts_args *a,
                             const whim_deal_apart *apart, const whim_deal_space *space)
 {
+    whim_moe_experts_args chosen = *a;
+    if (deal->cut) {
+        WHIM_TRY(own_make(deal, s, a, space, &chosen));
+        return whim_op_moe_experts(s, &chosen);
+    }
     if (apart->n_each > 0) {
         return experts_of_own_rows(deal, s, a, apart, space);
     }
-    whim_moe_experts_args chosen = *a;
     if (apart->marks != NULL) {
         chosen.ids = space->chosen;
         WHIM_TRY(whim_deal_leave_padding(s, a, apart, a->n_row, space));

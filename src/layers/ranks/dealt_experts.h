@@ -7,6 +7,9 @@
  * fewer bytes. Where ranks have rows of their own (a pass that is cut, or one of several groups,
  * layers/batch.h) all are gathered first, and each rank sums its own. They travel as what the
  * products with the experts' weights would make of them anyway, so that nothing is rounded twice.
+ * Where the rest of the model is cut, all ranks have all rows: each sums what its experts make of
+ * them, of some columns where several have an expert together, and the sums of all are added up as
+ * those of an MLP that is cut.
  * Threads: as the stream. */
 #ifndef WHIM_LAYERS_RANKS_DEALT_EXPERTS_H
 #define WHIM_LAYERS_RANKS_DEALT_EXPERTS_H
@@ -32,6 +35,7 @@ typedef struct whim_deal_form {
 
 typedef struct whim_deal {
     int32_t n_rank, rank;
+    bool cut;                          /* each rank has a part of the sums, and no result is sent */
     const int32_t *firsts;             /* [n_rank + 1]: rank r has experts firsts[r] .. */
     const int64_t *row_cols, *id_cols; /* [n_rank]: for gathering rows, and their choices */
     int64_t

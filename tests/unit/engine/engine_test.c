@@ -483,12 +483,19 @@ static void experts_are_dealt_to_all_ranks(void **state)
         int32_t n_rank, n_deal, n_share;
         whim_err err;
         const char *why;
+        bool cut;
+        int32_t n_group;
     } cases[] = {
         {"shape:qwen3-8b", 2, 2, 0, WHIM_ERR_INVALID, "the qwen3 model has none"},
         {"shape:qwen3-30b-a3b", 129, 129, 0, WHIM_ERR_INVALID, "the model has 128"},
         {"shape:qwen3-30b-a3b", 3, 2, 0, WHIM_ERR_INVALID, "dealt to 2 of 3 ranks"},
         {"shape:qwen3-30b-a3b", 4, 2, 0, WHIM_ERR_UNSUPPORTED, "dealt to 2 of 4 ranks"},
+        {"shape:qwen3-30b-a3b", 3, 2, 0, WHIM_ERR_INVALID, "it divides the ranks", true},
+        {"shape:qwen3-30b-a3b", 4, 4, 0, WHIM_ERR_UNSUPPORTED, "say how many", false, 2},
+        {"shape:qwen3-30b-a3b", 4, 2, 0, WHIM_ERR_UNSUPPORTED, "the model whole", true, 4},
         {"shape:qwen3-30b-a3b", 128, 128, 0, WHIM_ERR_OK, ""},
+        {"shape:qwen3-30b-a3b", 8, 4, 0, WHIM_ERR_OK, "", true, 2},
+        {"shape:qwen3-30b-a3b", 4, 2, 0, WHIM_ERR_OK, "", true},
         {"shape:qwen3-30b-a3b", 3, 3, 3, WHIM_ERR_OK, ""},
         {"shape:qwen3-30b-a3b", 2, 2, 0, WHIM_ERR_OK, ""},
     };
@@ -500,6 +507,8 @@ static void experts_are_dealt_to_all_ranks(void **state)
         cfg.n_rank = cases[i].n_rank;
         cfg.n_deal = cases[i].n_deal;
         cfg.n_share = cases[i].n_share;
+        cfg.n_group = cases[i].n_group;
+        cfg.deal_cut = cases[i].cut;
         cfg.rank = cases[i].n_rank - 1;
         assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), cases[i].err);
         assert_non_null(strstr(diag.text, cases[i].why));
