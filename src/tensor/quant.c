@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "tensor/fp8.h"
-#include "tensor/unpack.h"
+#include "tensor/unpack_iq.h"
 
 bool whim_dtype_has_min(whim_dtype dtype)
 {

@@ -17,20 +17,25 @@
 #define WHIM_GROUP 32
 
 /* The quantised types: X(NAME, name of the unpacking function, has a minimum). */
-#define WHIM_QUANT_TYPES(X)  \
-    X(Q4_0, q4_0, false)     \
-    X(Q4_1, q4_1, true)      \
-    X(Q5_0, q5_0, false)     \
-    X(Q5_1, q5_1, true)      \
-    X(Q8_0, q8_0, false)     \
-    X(Q2_K, q2_k, true)      \
-    X(Q3_K, q3_k, false)     \
-    X(Q4_K, q4_k, true)      \
-    X(Q5_K, q5_k, true)      \
-    X(Q6_K, q6_k, false)     \
-    X(IQ4_NL, iq4_nl, false) \
-    X(IQ4_XS, iq4_xs, false) \
-    X(MXFP4, mxfp4, false)   \
+#define WHIM_QUANT_TYPES(X)    \
+    X(Q4_0, q4_0, false)       \
+    X(Q4_1, q4_1, true)        \
+    X(Q5_0, q5_0, false)       \
+    X(Q5_1, q5_1, true)        \
+    X(Q8_0, q8_0, false)       \
+    X(Q2_K, q2_k, true)        \
+    X(Q3_K, q3_k, false)       \
+    X(Q4_K, q4_k, true)        \
+    X(Q5_K, q5_k, true)        \
+    X(Q6_K, q6_k, false)       \
+    X(IQ4_NL, iq4_nl, false)   \
+    X(IQ4_XS, iq4_xs, false)   \
+    X(IQ2_XXS, iq2_xxs, false) \
+    X(IQ2_XS, iq2_xs, false)   \
+    X(IQ2_S, iq2_s, false)     \
+    X(IQ3_XXS, iq3_xxs, false) \
+    X(IQ3_S, iq3_s, false)     \
+    X(MXFP4, mxfp4, false)     \
     X(INT8, int8, false)
 
 /* 32 consecutive weights. Types without a minimum have m = 0 and mn = {0, 0}. */

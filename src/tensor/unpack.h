@@ -131,6 +131,13 @@ static const int8_t whim_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, 
 static const int8_t whim_fp4_values[16] = {0, 1,  2,  3,  4,  6,  8,  12,
                                            0, -1, -2, -3, -4, -6, -8, -12}; /* twice e2m1 */
 
+/* Weights of code books (unpack_iq.h): magnitudes, then the same with a minus. */
+static const int8_t whim_iq2_values[16] = {8, 25, 43, 0, -8, -25, -43, 0};
+static const int8_t whim_iq3_xxs_values[16] = {4,  12,  20,  28,  36,  44,  52,  62,
+                                               -4, -12, -20, -28, -36, -44, -52, -62};
+static const int8_t whim_iq3_s_values[16] = {1,  3,  5,  7,  9,  11,  13,  15,
+                                             -1, -3, -5, -7, -9, -11, -13, -15};
+
 /* d h@0, u8 qs[16]@2 */
 static inline void whim_unpack_q4_0(const void *row, int64_t group, whim_quant_group *out)
 {

@@ -18,6 +18,7 @@ HALVES = {
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0],
     "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
     "IQ4_NL": [0], "IQ4_XS": [0], "MXFP4": [],
+    "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ3_XXS": [0], "IQ3_S": [0],
 }
 
 # file -> its types
@@ -25,6 +26,7 @@ FILES = {
     "quant_golden_32.h": ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4"],
     "quant_golden_k234.h": ["Q2_K", "Q3_K", "Q4_K"],
     "quant_golden_k56.h": ["Q5_K", "Q6_K", "IQ4_XS"],
+    "quant_golden_iq.h": ["IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S"],
 }
 
 

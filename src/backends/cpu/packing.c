@@ -15,7 +15,14 @@ const whim_cpu_form *whim_cpu_form_of(whim_dtype dtype)
     [WHIM_DTYPE_##NAME] = {bits, offset, WHIM_TABLE_##table, WHIM_DTYPE_##d, span, subs, has_min},
     static const whim_cpu_form forms[WHIM_DTYPE_COUNT] = {WHIM_CPU_FORMS(FORM)};
 #undef FORM
-    return forms[dtype].bits > 0 ? &forms[dtype] : NULL;
+#define IS(NAME, name, ...) enum { form_##name = WHIM_DTYPE_##NAME };
+    WHIM_CPU_FORMS(IS)
+#undef IS
+#define SAME(NAME, other) [WHIM_DTYPE_##NAME] = form_##other,
+    static const int32_t others[WHIM_DTYPE_COUNT] = {WHIM_CPU_SAME_FORMS(SAME)};
+#undef SAME
+    const whim_cpu_form *form = &forms[others[dtype] > 0 ? others[dtype] : (int32_t)dtype];
+    return form->bits > 0 ? form : NULL;
 }
 
 /* k of a BF16 tile: matrix units take 32 at a time. */
@@ -142,10 +149,15 @@ static uint8_t code_at(int bits, const uint8_t *src, int place)
 
 static const int8_t *table_values(whim_cpu_table table)
 {
-    return table == WHIM_TABLE_IQ4 ? whim_iq4_values : whim_fp4_values;
+    static const int8_t *const values[] = {
+        [WHIM_TABLE_IQ4] = whim_iq4_values,     [WHIM_TABLE_FP4] = whim_fp4_values,
+        [WHIM_TABLE_IQ2] = whim_iq2_values,     [WHIM_TABLE_IQ3_XXS] = whim_iq3_xxs_values,
+        [WHIM_TABLE_IQ3_S] = whim_iq3_s_values,
+    };
+    return values[table];
 }
 
-/* The inverse of the two tables, by the value's byte. Of fp4's two zeros the first is taken. */
+/* The inverse of the tables, by the value's byte. Of fp4's two zeros the first is taken. */
 static const uint8_t iq4_codes[256] = {
     [129] = 0, [152] = 1, [173] = 2, [191] = 3, [207] = 4, [221] = 5, [234] = 6, [246] = 7,
     [1] = 8,   [13] = 9,  [25] = 10, [38] = 11, [53] = 12, [69] = 13, [89] = 14, [113] = 15,
@@ -153,6 +165,24 @@ static const uint8_t iq4_codes[256] = {
 static const uint8_t fp4_codes[256] = {
     [0] = 0,   [1] = 1,    [2] = 2,    [3] = 3,    [4] = 4,    [6] = 5,    [8] = 6,    [12] = 7,
     [255] = 9, [254] = 10, [253] = 11, [252] = 12, [250] = 13, [248] = 14, [244] = 15,
+};
+
+static const uint8_t iq2_codes[256] = {
+    [8] = 0, [25] = 1, [43] = 2, [248] = 4, [231] = 5, [213] = 6,
+};
+static const uint8_t iq3_xxs_codes[256] = {
+    [4] = 0,   [12] = 1,  [20] = 2,   [28] = 3,   [36] = 4,   [44] = 5,   [52] = 6,   [62] = 7,
+    [252] = 8, [244] = 9, [236] = 10, [228] = 11, [220] = 12, [212] = 13, [204] = 14, [194] = 15,
+};
+static const uint8_t iq3_s_codes[256] = {
+    [1] = 0,   [3] = 1,   [5] = 2,    [7] = 3,    [9] = 4,    [11] = 5,   [13] = 6,   [15] = 7,
+    [255] = 8, [253] = 9, [251] = 10, [249] = 11, [247] = 12, [245] = 13, [243] = 14, [241] = 15,
+};
+
+static const uint8_t *const table_codes[] = {
+    [WHIM_TABLE_IQ4] = iq4_codes,     [WHIM_TABLE_FP4] = fp4_codes,
+    [WHIM_TABLE_IQ2] = iq2_codes,     [WHIM_TABLE_IQ3_XXS] = iq3_xxs_codes,
+    [WHIM_TABLE_IQ3_S] = iq3_s_codes,
 };
 
 static void group_codes(const whim_cpu_form *form, const whim_quant_group *g, uint8_t *codes)
@@ -163,7 +193,7 @@ static void group_codes(const whim_cpu_form *form, const whim_quant_group *g, ui
         }
         return;
     }
-    const uint8_t *of_value = form->table == WHIM_TABLE_IQ4 ? iq4_codes : fp4_codes;
+    const uint8_t *of_value = table_codes[form->table];
     for (int i = 0; i < WHIM_GROUP; i++) {
         codes[i] = of_value[(uint8_t)g->q[i]];
     }

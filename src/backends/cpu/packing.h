@@ -54,25 +54,41 @@ typedef enum whim_cpu_bf16_order {
     WHIM_CPU_BF16_FOUR,
 } whim_cpu_bf16_order;
 
-typedef enum whim_cpu_table { WHIM_TABLE_NONE, WHIM_TABLE_IQ4, WHIM_TABLE_FP4 } whim_cpu_table;
+typedef enum whim_cpu_table {
+    WHIM_TABLE_NONE,
+    WHIM_TABLE_IQ4,
+    WHIM_TABLE_FP4,
+    WHIM_TABLE_IQ2,
+    WHIM_TABLE_IQ3_XXS,
+    WHIM_TABLE_IQ3_S,
+} whim_cpu_table;
 
 /* The block types: X(NAME, name, bits, offset, table, type of d, groups per d, sub-scales, has
  * m). */
-#define WHIM_CPU_FORMS(X)                          \
-    X(Q4_0, q4_0, 4, 8, NONE, F16, 1, 0, false)    \
-    X(Q4_1, q4_1, 4, 0, NONE, F16, 1, 0, true)     \
-    X(Q5_0, q5_0, 5, 16, NONE, F16, 1, 0, false)   \
-    X(Q5_1, q5_1, 5, 0, NONE, F16, 1, 0, true)     \
-    X(Q8_0, q8_0, 8, 0, NONE, F16, 1, 0, false)    \
-    X(Q2_K, q2_k, 2, 0, NONE, F16, 8, 2, true)     \
-    X(Q3_K, q3_k, 3, 4, NONE, F16, 8, 2, false)    \
-    X(Q4_K, q4_k, 4, 0, NONE, F16, 8, 1, true)     \
-    X(Q5_K, q5_k, 5, 0, NONE, F16, 8, 1, true)     \
-    X(Q6_K, q6_k, 6, 32, NONE, F16, 8, 2, false)   \
-    X(IQ4_NL, iq4_nl, 4, 0, IQ4, F16, 1, 0, false) \
-    X(IQ4_XS, iq4_xs, 4, 0, IQ4, F16, 8, 1, false) \
-    X(MXFP4, mxfp4, 4, 0, FP4, BF16, 1, 0, false)  \
+#define WHIM_CPU_FORMS(X)                                \
+    X(Q4_0, q4_0, 4, 8, NONE, F16, 1, 0, false)          \
+    X(Q4_1, q4_1, 4, 0, NONE, F16, 1, 0, true)           \
+    X(Q5_0, q5_0, 5, 16, NONE, F16, 1, 0, false)         \
+    X(Q5_1, q5_1, 5, 0, NONE, F16, 1, 0, true)           \
+    X(Q8_0, q8_0, 8, 0, NONE, F16, 1, 0, false)          \
+    X(Q2_K, q2_k, 2, 0, NONE, F16, 8, 2, true)           \
+    X(Q3_K, q3_k, 3, 4, NONE, F16, 8, 2, false)          \
+    X(Q4_K, q4_k, 4, 0, NONE, F16, 8, 1, true)           \
+    X(Q5_K, q5_k, 5, 0, NONE, F16, 8, 1, true)           \
+    X(Q6_K, q6_k, 6, 32, NONE, F16, 8, 2, false)         \
+    X(IQ4_NL, iq4_nl, 4, 0, IQ4, F16, 1, 0, false)       \
+    X(IQ4_XS, iq4_xs, 4, 0, IQ4, F16, 8, 1, false)       \
+    X(IQ2_S, iq2_s, 3, 0, IQ2, F32, 8, 2, false)         \
+    X(IQ3_XXS, iq3_xxs, 4, 0, IQ3_XXS, F32, 8, 1, false) \
+    X(IQ3_S, iq3_s, 4, 0, IQ3_S, F16, 8, 1, false)       \
+    X(MXFP4, mxfp4, 4, 0, FP4, BF16, 1, 0, false)        \
     X(INT8, int8, 8, 0, NONE, F32, 4, 0, false)
+
+/* Types that are packed as another one: X(NAME, the other). Entries of code books are opened to one
+ * code a weight, so IQ2 takes three bits of memory for two in the file, and IQ3 four for three. */
+#define WHIM_CPU_SAME_FORMS(X) \
+    X(IQ2_XXS, iq2_s)          \
+    X(IQ2_XS, iq2_s)
 
 typedef struct whim_cpu_form {
     int bits, offset;

@@ -16,10 +16,8 @@ static const char *other_type_name(uint32_t id)
         uint32_t id;
         const char *name;
     } types[] = {
-        {9, "Q8_1"},     {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"},
-        {18, "IQ3_XXS"}, {19, "IQ1_S"}, {21, "IQ3_S"},   {22, "IQ2_S"},
-        {24, "I8"},      {25, "I16"},   {27, "I64"},     {28, "F64"},
-        {29, "IQ1_M"},   {34, "TQ1_0"}, {35, "TQ2_0"},   {40, "NVFP4"},
+        {9, "Q8_1"}, {15, "Q8_K"},  {19, "IQ1_S"}, {24, "I8"},    {25, "I16"},   {27, "I64"},
+        {28, "F64"}, {29, "IQ1_M"}, {34, "TQ1_0"}, {35, "TQ2_0"}, {40, "NVFP4"},
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (types[i].id == id) {

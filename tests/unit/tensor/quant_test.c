@@ -10,6 +10,7 @@
 #include "tensor/unpack.h"
 
 #include "quant_golden_32.h"
+#include "quant_golden_iq.h"
 #include "quant_golden_k234.h"
 #include "quant_golden_k56.h"
 
@@ -25,9 +26,9 @@ static const struct golden {
     size_t n_byte;
     const uint32_t *bits; /* [n] */
 } golden_list[] = {
-    GOLDEN(Q4_0),   GOLDEN(Q4_1),   GOLDEN(Q5_0),  GOLDEN(Q5_1), GOLDEN(Q8_0),
-    GOLDEN(Q2_K),   GOLDEN(Q3_K),   GOLDEN(Q4_K),  GOLDEN(Q5_K), GOLDEN(Q6_K),
-    GOLDEN(IQ4_NL), GOLDEN(IQ4_XS), GOLDEN(MXFP4),
+    GOLDEN(Q4_0),  GOLDEN(Q4_1),    GOLDEN(Q5_0),   GOLDEN(Q5_1),  GOLDEN(Q8_0),    GOLDEN(Q2_K),
+    GOLDEN(Q3_K),  GOLDEN(Q4_K),    GOLDEN(Q5_K),   GOLDEN(Q6_K),  GOLDEN(IQ4_NL),  GOLDEN(IQ4_XS),
+    GOLDEN(MXFP4), GOLDEN(IQ2_XXS), GOLDEN(IQ2_XS), GOLDEN(IQ2_S), GOLDEN(IQ3_XXS), GOLDEN(IQ3_S),
 };
 enum { N_GOLDEN = sizeof(golden_list) / sizeof(golden_list[0]), N_MAX = 512 };
 

@@ -132,7 +132,7 @@ WHIM_CPU_FORMS(DEFINE_PRODUCT)
 #undef DEFINE_PRODUCT
 #define TYPE(NAME, name, ...) [WHIM_DTYPE_##NAME] = {many_##name, one_##name},
 extern block_products BLOCK_PRODUCTS(WHIM_CPU_LEVEL);
-block_products BLOCK_PRODUCTS(WHIM_CPU_LEVEL) = {WHIM_CPU_FORMS(TYPE)};
+block_products BLOCK_PRODUCTS(WHIM_CPU_LEVEL) = {WHIM_CPU_FORMS(TYPE) WHIM_CPU_SAME_FORMS(TYPE)};
 #undef TYPE
 
 static product_tile *block_product(whim_dtype dtype, bool one)
@@ -159,7 +159,8 @@ static product_tile *block_product(whim_dtype dtype, bool one)
 {
 #ifdef PRODUCT_MANY
 #define TYPE(NAME, name, ...) [WHIM_DTYPE_##NAME] = many_##name,
-    static product_tile *const many[WHIM_DTYPE_COUNT] = {WHIM_CPU_FORMS(TYPE)};
+    static product_tile *const many[WHIM_DTYPE_COUNT] = {WHIM_CPU_FORMS(TYPE)
+                                                             WHIM_CPU_SAME_FORMS(TYPE)};
 #undef TYPE
     if (!one) {
         return many[dtype];

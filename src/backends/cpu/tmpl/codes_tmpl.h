@@ -56,6 +56,15 @@ ALWAYS_INLINE vb values_at(const whim_cpu_form form, const uint8_t *codes, int b
     if (form.table == WHIM_TABLE_FP4) {
         return vb_lookup(whim_fp4_values, code);
     }
+    if (form.table == WHIM_TABLE_IQ2) {
+        return vb_lookup(whim_iq2_values, code);
+    }
+    if (form.table == WHIM_TABLE_IQ3_XXS) {
+        return vb_lookup(whim_iq3_xxs_values, code);
+    }
+    if (form.table == WHIM_TABLE_IQ3_S) {
+        return vb_lookup(whim_iq3_s_values, code);
+    }
     return form.offset > 0 ? vb_sub1(code, (uint8_t)form.offset) : code;
 }
 
