@@ -79,6 +79,7 @@ typedef struct whim_request_extra {
     const int32_t *allowed;       /* [n_allowed] tokens of the vocabulary; see whim_job_cfg */
     int32_t n_allowed;
     const whim_history_rules *history; /* see whim_sample_params; lives until the start */
+    int64_t keep_last; /* tokens of the prompt, from its end; 0: all; -1: as many as fit */
 } whim_request_extra;
 
 /* whimbrel_prepare with more. `field` (128 bytes) names what is wrong. *out is there also after an

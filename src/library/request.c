@@ -400,6 +400,20 @@ static whim_err prediction_make(making *m)
     return WHIM_ERR_OK;
 }
 
+/* Where as many are kept as fit, the answer has room for its tokens, or half of the context. */
+static void prompt_cut(making *m)
+{
+    whim_ids *prompt = &m->r->prompt;
+    int64_t keep = m->x.keep_last, ctx = m->r->model->ctx, max = m->o.max_tokens;
+    if (keep == -1) {
+        keep = ctx - (max > ctx / 2 ? ctx / 2 : max > 1 ? max : 1);
+    }
+    if (keep > 0 && prompt->n > keep) {
+        memmove(prompt->ids, prompt->ids + (prompt->n - keep), (size_t)keep * sizeof *prompt->ids);
+        prompt->n = keep;
+    }
+}
+
 /* What the service would refuse, but only after the weights are read. */
 static whim_err prompt_check(making *m)
 {
@@ -434,6 +448,7 @@ static whim_err request_make(making *m)
     WHIM_TRY(numbers_check(m));
     WHIM_TRY(form_read(m));
     WHIM_TRY(prompt_make(m));
+    prompt_cut(m);
     WHIM_TRY(prompt_check(m));
     WHIM_TRY(grammar_make(m));
     WHIM_TRY(job_make(m));

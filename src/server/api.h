@@ -74,6 +74,7 @@ typedef struct whim_task {
     const int32_t *allowed; /* [n_allowed] nothing but these may come; NULL: anything may */
     int32_t n_allowed;
     whim_history_rules *history; /* NULL: none */
+    int64_t keep_last;           /* see whim_request_extra */
     json_t *schema;              /* borrowed */
     json_t *schema_read;         /* it, where it came as a text; owned */
     /* how the client calls these fields, for messages; literals, or in the arena */

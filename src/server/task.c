@@ -239,6 +239,18 @@ bool whim_task_check_model(const whim_api *api, const whim_fields *f)
     return true;
 }
 
+static bool read_keep_last(const whim_fields *f, whim_task *task)
+{
+    static const char key[] = "truncate_prompt_tokens";
+    int64_t keep = 0;
+    if (!whim_field_int(f, key, -1, INT32_MAX, &keep)) {
+        return false;
+    }
+    task->keep_last = keep;
+    return keep != 0 || whim_field(f, key) == NULL ||
+           whim_field_refuse(f, key, "must be a number of tokens from 1 on, or -1: what fits");
+}
+
 bool whim_task_read_common(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     bool skip_special = true, detection = false;
@@ -246,7 +258,7 @@ bool whim_task_read_common(const whim_api *api, const whim_fields *f, whim_task 
     json_t *kwargs = NULL;
     if (!whim_task_check_model(api, f) || !whim_field_bool(f, "stream", &task->stream) ||
         !whim_task_read_sampling(api, f, task) || !whim_task_read_tokens(api, f, task) ||
-        !whim_field_bool(f, "ignore_eos", &task->ask.ignore_end) ||
+        !read_keep_last(f, task) || !whim_field_bool(f, "ignore_eos", &task->ask.ignore_end) ||
         !whim_field_bool(f, "repetition_detection", &detection) ||
         !whim_field_int(f, "min_tokens", 0, INT32_MAX, &task->ask.min_tokens) ||
         !whim_field_bool(f, "skip_special_tokens", &skip_special) ||

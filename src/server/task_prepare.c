@@ -45,6 +45,7 @@ static whim_request_extra extra_of(const whim_task *task)
         .allowed = task->allowed,
         .n_allowed = task->n_allowed,
         .history = task->history,
+        .keep_last = task->keep_last,
     };
 }
 
@@ -106,6 +107,18 @@ static bool may_repeat(const whim_api *api, const whim_task *task)
                : !api->repetition_detection || task->messages == NULL || task->ask.ignore_end;
 }
 
+/* What was cut off the beginning of a prompt is not told again, either. */
+static void cut_prompt(whim_task *task, int32_t p)
+{
+    int64_t n;
+    whim_ids *prompt = &task->prompts[p];
+    whimbrel_prompt_ids(task->requests[p], &n);
+    if (n < prompt->n) {
+        memmove(prompt->ids, prompt->ids + (prompt->n - n), (size_t)n * sizeof *prompt->ids);
+        prompt->n = n;
+    }
+}
+
 static bool make_request(const whim_api *api, whim_task *task, int32_t p,
                          const whim_request_extra *extra, whim_fault *fault)
 {
@@ -122,6 +135,9 @@ static bool make_request(const whim_api *api, whim_task *task, int32_t p,
     if (err == WHIM_ERR_BUSY) {
         *fault = (whim_fault){.is_put_off = true};
         return false;
+    }
+    if (err == WHIM_ERR_OK && task->prompts != NULL) {
+        cut_prompt(task, p);
     }
     if (err == WHIM_ERR_NO_FIT) {
         int64_t n;

@@ -99,6 +99,18 @@ def test_dry_ends_a_circle(oai):
     assert oai.completions.create(extra_body=nothing, **ask).choices[0].text == plain
 
 
+def test_the_end_of_a_prompt_is_kept(oai):
+    ask = {"model": "any", "temperature": 0, "max_tokens": 8}
+    ids = tokens_of(oai, "One, two, three, four, five, six, seven,")
+    short = oai.completions.create(prompt=ids[-6:], **ask)
+    cut = oai.completions.create(prompt=ids, extra_body={"truncate_prompt_tokens": 6}, **ask)
+    assert cut.choices[0].text == short.choices[0].text and cut.usage.prompt_tokens == 6
+    echoed = oai.completions.create(prompt=ids, echo=True, extra_body={"truncate_prompt_tokens": 6}, **ask)
+    assert echoed.choices[0].text == oai.completions.create(prompt=ids[-6:], echo=True, **ask).choices[0].text
+    long = oai.completions.create(prompt=ids * 2000, extra_body={"truncate_prompt_tokens": -1}, **ask)
+    assert long.usage.completion_tokens == 8 and long.usage.prompt_tokens > 1000
+
+
 def test_what_changes_nothing_is_taken(oai):
     plain = oai.chat.completions.create(**KW).choices[0].message.content
     idle = {"mirostat": 0, "dry_multiplier": 0, "xtc_probability": 0, "use_beam_search": False, "guided_json": None}

@@ -106,6 +106,9 @@ static void wrong_fields_are_named(void **state)
         {"\"allowed_token_ids\":[\"a\"]", "allowed_token_ids"},
         {"\"allowed_token_ids\":[]", "allowed_token_ids"},
         {"\"allowed_token_ids\":{}", "allowed_token_ids"},
+        {"\"truncate_prompt_tokens\":0", "truncate_prompt_tokens"},
+        {"\"truncate_prompt_tokens\":-2", "truncate_prompt_tokens"},
+        {"\"truncate_prompt_tokens\":\"1\"", "truncate_prompt_tokens"},
         {"\"bad_words\":\"a\"", "bad_words"},
         {"\"bad_words\":[3]", "bad_words"},
         {"\"bad_words\":[\"\"]", "bad_words"},
@@ -176,6 +179,13 @@ static void values_reach_the_job(void **state)
     assert_int_equal(last_cfg.n_stop_id, 2);
     assert_int_equal(last_cfg.n_allowed, 3);
     assert_int_equal(last_cfg.n_prediction, 0);
+    int64_t whole = last_cfg.n_prompt;
+    int32_t last = last_prompt[whole - 1];
+    chat("\"truncate_prompt_tokens\":3");
+    assert_int_equal(last_cfg.n_prompt, 3);
+    assert_int_equal(last_prompt[2], last);
+    chat("\"truncate_prompt_tokens\":-1,\"max_tokens\":3");
+    assert_int_equal(last_cfg.n_prompt, whole);
     chat("\"prediction\":{\"type\":\"content\",\"content\":\"abc\"}");
     assert_int_equal(last_cfg.n_prediction, 3);
     chat("\"prediction\":{\"type\":\"content\",\"content\":[{\"type\":\"text\",\"text\":\"ab\"},"
