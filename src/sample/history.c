@@ -2,6 +2,7 @@
 /* Repetitions and words in a history, as pairs for the logit bias. */
 #include "sample/history.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Prompt and output as one. */
@@ -16,6 +17,8 @@ static int32_t token_at(const history *h, int64_t i)
 }
 
 /* --- DRY -------------------------------------------------------------------------------------- */
+
+static_assert(WHIM_DRY_LAST <= UINT16_MAX && WHIM_DRY_TOKENS == 256, "the sizes below");
 
 static bool breaks(const whim_history_rules *r, int32_t id)
 {
@@ -32,14 +35,24 @@ static int64_t longest_match(const whim_history_rules *r, const history *h, int6
     return n;
 }
 
-/* Tokens before place i that equal those at the end. */
-static int64_t match_at(const history *h, int64_t i, int64_t first, int64_t most)
+/* z[j] = how many tokens equal those at the end, of those that end j tokens before it; z[0] is not
+ * set. Of the match that reaches farthest back so far, what lies inside is known already, so that a
+ * text of one token alone takes no longer than any other. */
+static void matches_find(const history *h, int64_t n, uint16_t *z)
 {
-    int64_t n = 0;
-    while (n < most && i - 1 - n >= first && token_at(h, i - 1 - n) == token_at(h, h->n - 1 - n)) {
-        n++;
+    int64_t from = 0, to = 0; /* places of that match, counted from the end */
+    int64_t end = h->n - 1;
+    for (int64_t j = 1; j < n; j++) {
+        int64_t m = j < to && z[j - from] < to - j ? z[j - from] : j < to ? to - j : 0;
+        while (j + m < n && token_at(h, end - j - m) == token_at(h, end - m)) {
+            m++;
+        }
+        z[j] = (uint16_t)m;
+        if (j + m > to) {
+            from = j;
+            to = j + m;
+        }
     }
-    return n;
 }
 
 static float penalty_of(const whim_history_rules *r, int64_t match)
@@ -51,20 +64,26 @@ static float penalty_of(const whim_history_rules *r, int64_t match)
     return penalty < -WHIM_BANNED ? penalty : -WHIM_BANNED;
 }
 
+/* Pairs, and where that of a token is among them. */
+typedef struct dry_pairs {
+    whim_logit_bias *out;
+    int32_t n;
+    uint16_t places[4 * WHIM_DRY_TOKENS]; /* from a token's own on: that of its pair + 1; 0: none */
+} dry_pairs;
+
 /* Keep the heaviest penalty of a token. */
-static int32_t pair_put(whim_logit_bias *out, int32_t n, int32_t id, float bias)
+static void pair_put(dry_pairs *p, int32_t id, float bias)
 {
-    int32_t i = 0;
-    while (i < n && out[i].id != id) {
-        i++;
+    uint32_t i = (uint32_t)id * UINT32_C(2654435761) >> 22;
+    while (p->places[i] != 0 && p->out[p->places[i] - 1].id != id) {
+        i = (i + 1) % (4 * WHIM_DRY_TOKENS);
     }
-    if (i == WHIM_DRY_TOKENS) {
-        return n;
+    if (p->places[i] == 0 && p->n < WHIM_DRY_TOKENS) {
+        p->out[p->n++] = (whim_logit_bias){id, bias};
+        p->places[i] = (uint16_t)p->n;
+    } else if (p->places[i] != 0 && bias < p->out[p->places[i] - 1].bias) {
+        p->out[p->places[i] - 1].bias = bias;
     }
-    if (i == n || bias < out[i].bias) {
-        out[i] = (whim_logit_bias){id, bias};
-    }
-    return i == n ? n + 1 : n;
 }
 
 static int32_t dry_bias(const whim_history_rules *r, const history *h, whim_logit_bias *out)
@@ -72,14 +91,19 @@ static int32_t dry_bias(const whim_history_rules *r, const history *h, whim_logi
     int64_t last = r->dry_last < 0 || r->dry_last > WHIM_DRY_LAST ? WHIM_DRY_LAST : r->dry_last;
     int64_t first = h->n > last ? h->n - last : 0;
     int64_t most = longest_match(r, h, first);
-    int32_t n = 0;
-    for (int64_t i = h->n - 1; i > first && most >= r->dry_allowed; i--) {
-        int64_t match = match_at(h, i, first, most);
+    if (most < r->dry_allowed) {
+        return 0;
+    }
+    uint16_t z[WHIM_DRY_LAST];
+    dry_pairs pairs = {.out = out};
+    matches_find(h, h->n - first, z);
+    for (int64_t i = h->n - 1; i > first; i--) {
+        int64_t match = z[h->n - i] < most ? z[h->n - i] : most;
         if (match >= r->dry_allowed && !breaks(r, token_at(h, i))) {
-            n = pair_put(out, n, token_at(h, i), -penalty_of(r, match));
+            pair_put(&pairs, token_at(h, i), -penalty_of(r, match));
         }
     }
-    return n;
+    return pairs.n;
 }
 
 /* --- words ------------------------------------------------------------------------------------ */

@@ -29,13 +29,16 @@ static whim_err ban_word(const whim_tokenizer *tok, const char *word, ban_list *
     char text[WHIM_MAX_STOP_BYTES + 2] = " ";
     const char *bare = word + strspn(word, " ");
     strcpy(text + 1, *bare != '\0' ? bare : word);
+    whim_ban first = {0};
     for (int32_t i = 0; i < 2; i++) {
-        whim_ban *ban = &l->bans[l->n];
-        *ban = (whim_ban){.at = (int32_t)l->ids.n};
+        whim_ban ban = {.at = (int32_t)l->ids.n};
         WHIM_TRY(whim_tokenizer_encode(tok, text + 1 - i, (int64_t)strlen(text + 1 - i), &opts,
                                        &l->ids, diag));
-        ban->n = (int32_t)l->ids.n - ban->at;
-        l->n += ban->n > 0 && (i == 0 || !same_ids(l, ban[-1], *ban));
+        ban.n = (int32_t)l->ids.n - ban.at;
+        if (ban.n > 0 && !same_ids(l, first, ban)) {
+            l->bans[l->n++] = ban;
+        }
+        first = ban;
     }
     return WHIM_ERR_OK;
 }
@@ -62,7 +65,7 @@ static bool read_bans(const whim_api *api, const whim_fields *f, whim_task *task
     int32_t *ids = whim_arena_alloc_array(&task->arena, l.ids.n, sizeof *ids);
     whim_ban *bans = whim_arena_alloc_array(&task->arena, l.n, sizeof *bans);
     bool ok = err == WHIM_ERR_OK && ids != NULL && bans != NULL;
-    if (ok) {
+    if (ok && l.n > 0) {
         memcpy(ids, l.ids.ids, (size_t)l.ids.n * sizeof *ids);
         memcpy(bans, l.bans, (size_t)l.n * sizeof *bans);
         h->bans = bans;
@@ -78,11 +81,27 @@ static bool read_bans(const whim_api *api, const whim_fields *f, whim_task *task
 
 /* --- DRY -------------------------------------------------------------------------------------- */
 
-static bool has_breaker(const char *bytes, int64_t n_byte, const char *const *texts, int32_t n)
+typedef struct breakers {
+    const char *const *texts;
+    int32_t n;
+    bool begins[256]; /* whether one begins with this byte: few do */
+} breakers;
+
+static bool breaks_at(const breakers *b, const char *bytes, int64_t n_byte)
 {
     bool has = false;
-    for (int32_t i = 0; i < n && !has; i++) {
-        has = memmem(bytes, (size_t)n_byte, texts[i], strlen(texts[i])) != NULL;
+    for (int32_t i = 0; i < b->n && !has && b->begins[(uint8_t)bytes[0]]; i++) {
+        int64_t n = (int64_t)strlen(b->texts[i]);
+        has = n <= n_byte && memcmp(bytes, b->texts[i], (size_t)n) == 0;
+    }
+    return has;
+}
+
+static bool has_breaker(const breakers *b, const char *bytes, int64_t n_byte)
+{
+    bool has = false;
+    for (int64_t i = 0; i < n_byte && !has; i++) {
+        has = breaks_at(b, bytes + i, n_byte - i);
     }
     return has;
 }
@@ -96,10 +115,14 @@ static bool set_breakers(const whim_api *api, const whim_fields *f, const char *
     if (bits == NULL) {
         return whim_fault_no_memory(f->fault);
     }
+    breakers b = {texts, n, {false}};
+    for (int32_t i = 0; i < n; i++) {
+        b.begins[(uint8_t)texts[i][0]] = true;
+    }
     for (int32_t id = 0; id < api->n_vocab; id++) {
         int64_t n_byte;
         const char *bytes = whim_tokenizer_bytes(api->tok, id, &n_byte);
-        if (has_breaker(bytes, n_byte, texts, n)) {
+        if (has_breaker(&b, bytes, n_byte)) {
             bits[id / 32] |= UINT32_C(1) << id % 32;
         }
     }
@@ -127,11 +150,13 @@ static bool read_dry(const whim_api *api, const whim_fields *f, whim_task *task)
     h->dry_base = h->dry_base < 1 ? 1.75f : h->dry_base; /* as llama.cpp has it */
     h->dry_allowed = (int32_t)allowed;
     h->dry_last = (int32_t)last;
+    h->dry_multiplier = last == 0 ? 0 : h->dry_multiplier; /* it looks at nothing */
     return h->dry_multiplier == 0 || set_breakers(api, f, texts, n, task);
 }
 
 bool whim_task_read_history(const whim_api *api, const whim_fields *f, whim_task *task)
 {
+    whim_history_rules *before = task->history; /* of another object of the request */
     task->history = whim_arena_alloc(&task->arena, sizeof *task->history);
     if (task->history == NULL) {
         return whim_fault_no_memory(f->fault);
@@ -140,7 +165,7 @@ bool whim_task_read_history(const whim_api *api, const whim_fields *f, whim_task
         return false;
     }
     if (task->history->n_ban == 0 && task->history->dry_multiplier == 0) {
-        task->history = NULL; /* nothing looks back */
+        task->history = before;
     }
     return true;
 }

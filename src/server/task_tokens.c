@@ -23,6 +23,7 @@ static bool read_ids(const whim_api *api, const whim_fields *f, const char *key,
         return whim_fault_no_memory(f->fault);
     }
     *out = ids;
+    *n_out = 0;
     for (int64_t i = 0; i < n; i++) {
         int64_t id;
         if (!whim_value_int(json_array_get(list, (size_t)i), &id) || id < 0 || id >= api->n_vocab) {
@@ -78,6 +79,7 @@ static bool read_bias(const whim_api *api, const whim_fields *f, whim_task *task
         return whim_fault_no_memory(f->fault);
     }
     task->sampling.bias = bias;
+    task->sampling.n_bias = 0;
     json_object_foreach(map, key, value)
     {
         whimbrel_logit_bias *b = &bias[task->sampling.n_bias++];

@@ -73,6 +73,17 @@ def test_tools_are_the_same_prompt(oll, oai):
     assert ours.message.content == theirs.choices[0].message.content
 
 
+def test_options_hold_back_words_and_tokens(server):
+    ids = server.http.post("/tokenize", json={"prompt": " red green blue", "add_special_tokens": False}).json()["tokens"]
+    ask = {"model": "any", "prompt": "Colours:", "raw": True, "stream": False, "return_token_ids": True,
+           "stop_token_ids": [1, 2, 3, 4]}
+    # the same field of the request itself counts for nothing then
+    options = {**GREEDY, "allowed_token_ids": ids, "stop_token_ids": [ids[0]] * 6, "bad_words": ["red"]}
+    plain = server.http.post("/api/generate", json={**ask, "options": GREEDY}).json()["response"]
+    held = server.http.post("/api/generate", json={**ask, "options": options}).json()["response"]
+    assert plain.split() and held != plain and set(held.split()) <= {"green", "blue"}
+
+
 @pytest.mark.parametrize("more, word", [({"options": {"mirostat": 2}}, "options.mirostat"),
                                         ({"options": {"top_p": 3}}, "options.top_p"),
                                         ({"options": {"num_predict": -9}}, "options.num_predict")])

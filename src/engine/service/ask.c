@@ -170,6 +170,13 @@ static int32_t only_token(whim_choice *c, bool is_coming, bool *is_made)
     return id >= 0 && !whim_choice_ends_by(c, id) ? id : -1;
 }
 
+/* Whether the request's own list has it. */
+static bool is_allowed(const whim_choice *c, int32_t id)
+{
+    const uint32_t *allowed = c->job->allowed;
+    return allowed == NULL || (allowed[id / 32] >> id % 32 & 1) != 0;
+}
+
 int64_t whim_choice_cut(whim_choice *c, int32_t *ids, int64_t n, int64_t max, int64_t *n_sure)
 {
     stand kept;
@@ -181,7 +188,7 @@ int64_t whim_choice_cut(whim_choice *c, int32_t *ids, int64_t n, int64_t max, in
     }
     for (; at < max; at++) {
         int32_t id = due(c, c->n_made);
-        bool is_sure = id >= 0 && !whim_choice_ends_by(c, id) && go_on(c, id);
+        bool is_sure = id >= 0 && is_allowed(c, id) && !whim_choice_ends_by(c, id) && go_on(c, id);
         if (!is_sure && at == n) {
             id = only_token(c, at == 0, &is_made);
             is_sure = id >= 0 && go_on(c, id);

@@ -40,9 +40,11 @@ static const char known_of_ollama[] =
     "return_token_ids seed skip_special_tokens stop_token_ids stream suffix system temperature "
     "template think tools top_k top_logprobs top_p truncate_prompt_tokens ";
 static const char known_options[] =
-    " frequency_penalty low_vram main_gpu min_p num_batch num_ctx num_gpu num_keep num_predict "
-    "num_thread numa penalize_newline presence_penalty repeat_last_n repeat_penalty "
-    "repetition_penalty seed stop temperature top_k top_p use_mlock use_mmap vocab_only ";
+    " allowed_token_ids bad_words dry_allowed_length dry_base dry_multiplier dry_penalty_last_n "
+    "dry_sequence_breakers frequency_penalty logit_bias low_vram main_gpu min_p num_batch num_ctx "
+    "num_gpu num_keep num_predict num_thread numa penalize_newline presence_penalty repeat_last_n "
+    "repeat_penalty repetition_penalty seed stop stop_token_ids temperature top_k top_p use_mlock "
+    "use_mmap vocab_only ";
 
 /* Those of other servers that are served, refused, or of no effect. */
 static const char *const foreign[] = {

@@ -25,7 +25,8 @@ static bool read_options(const whim_api *api, const whim_fields *f, whim_task *t
     whim_fields in;
     int64_t n = -1;
     if (!whim_field_inside(f, "options", &in) || !whim_task_read_sampling(api, &in, task) ||
-        !whim_foreign_read(&in, task) || !whim_task_read_stops(&in, "stop", task) ||
+        !whim_foreign_read(&in, task) || !whim_task_read_tokens(api, &in, task) ||
+        !whim_task_read_stops(&in, "stop", task) ||
         !whim_field_int(&in, "num_predict", -2, INT32_MAX, &n)) {
         return false;
     }

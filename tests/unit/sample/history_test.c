@@ -69,6 +69,42 @@ static void repetitions_cost_as_defined(void **state)
     assert_true(n_found > 500);
 }
 
+/* As long as can be, of one token and of two in turns: what is asked of a step must not grow with
+ * the square of the text. */
+static void long_repetitions_count_to_their_bound(void **state)
+{
+    enum { N = WHIM_DRY_LAST + 500 };
+    static const uint32_t none = 0;
+    static int32_t ids[N];
+    whim_logit_bias pairs[WHIM_HISTORY_PAIRS];
+    (void)state;
+    for (int32_t kinds = 1; kinds <= 2; kinds++) {
+        for (int32_t i = 0; i < N; i++) {
+            ids[i] = i % kinds;
+        }
+        whim_history_rules rules = {.dry_multiplier = 1,
+                                    .dry_base = 1.0625f,
+                                    .dry_allowed = 8000,
+                                    .dry_last = -1,
+                                    .dry_breakers = &none,
+                                    .n_breaker_word = 1};
+        for (int32_t step = 0; step < 200; step++) {
+            int32_t n = whim_history_bias(&rules, ids, 77, ids + 77, N - 77, pairs);
+            assert_int_equal(n, 1);
+            assert_int_equal(pairs[0].id, N % kinds);
+            assert_true(fabs(pairs[0].bias + pow(1.0625, WHIM_DRY_MATCH)) < 1);
+        }
+        rules.dry_allowed = 0; /* then each token loses something, the last 256 of them */
+        for (int32_t i = 0; i < N; i++) {
+            ids[i] = i % 3000;
+        }
+        assert_int_equal(whim_history_bias(&rules, ids, 0, ids, N, pairs), WHIM_DRY_TOKENS);
+        for (int32_t i = 0; i < WHIM_DRY_TOKENS; i++) {
+            assert_int_equal(pairs[i].id, (N - 1 - i) % 3000);
+        }
+    }
+}
+
 /* "abcab" goes on with c, which costs multiplier * base^(2 - 2); one more letter costs base more. */
 static void one_that_can_be_reckoned(void **state)
 {
@@ -167,6 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(repetitions_cost_as_defined),
+        cmocka_unit_test(long_repetitions_count_to_their_bound),
         cmocka_unit_test(one_that_can_be_reckoned),
         cmocka_unit_test(all_is_bounded),
         cmocka_unit_test(words_do_not_end),
