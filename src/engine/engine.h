@@ -71,7 +71,7 @@ typedef struct whim_engine_cfg {
      * comm outlives the engine. */
     int32_t n_rank, rank;
     int32_t n_share; /* so many of them have the model alike and share prompts; 0 or 1: none do */
-    /* So many of them have the model alike and requests of their own; 0 or 1: all have the same. */
+    /* So many groups of them have requests of their own; 0 or 1: all have the same. */
     int32_t n_group;
     int32_t n_deal; /* so many of them have whole experts each, and the rest alike; 0 or 1: none */
     /* With n_deal: the rest is cut over the ranks as if no expert were dealt, and what experts add

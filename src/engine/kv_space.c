@@ -25,6 +25,7 @@ static uint64_t counts_hash(const whim_binder *binder)
 whim_err whim_kv_space_make(const whim_engine *engine, whim_kv_space *out, whim_diag *diag)
 {
     uint64_t hash, draft;
+    char why[256];
     WHIM_TRY(whim_ckpt_fingerprint(whim_engine_ckpt(engine), &hash, diag));
     int used =
         snprintf(out->name, sizeof out->name, "numerics %s, weights %016llx, %s %s, kv %s",
@@ -34,6 +35,14 @@ whim_err whim_kv_space_make(const whim_engine *engine, whim_kv_space *out, whim_
     if (binder->n_rank > 1) { /* sums of their parts are rounded otherwise */
         used += snprintf(out->name + used, sizeof out->name - (size_t)used,
                          ", ranks %d by " RANKS_VERSION, binder->n_rank);
+    }
+    if (binder->n_wide > 1) { /* as are those of MLPs over all groups */
+        used += snprintf(out->name + used, sizeof out->name - (size_t)used, ", MLPs over %d",
+                         binder->n_wide);
+    }
+    if (whim_engine_dispatch_rounds(engine, why, sizeof why)) {
+        used += snprintf(out->name + used, sizeof out->name - (size_t)used, ", rows %d",
+                         (int)binder->deal_rows);
     }
     if (binder->deal_span > 0) { /* as are those of whose experts these are */
         used +=

@@ -51,10 +51,10 @@ typedef struct whim_exec_cfg {
      * follow (whim_exec_follow). */
     struct whim_comm *comm;
     int32_t n_share; /* so many have the whole model each, and share the rows of steps; 0: none */
-    /* So many groups of ranks, neighbours, have the whole model each and sequences of their own; 0:
-     * all ranks have the same. Limits are those of each. */
+    /* So many groups of ranks, neighbours, have sequences of their own; 0: all ranks have the same.
+     * Limits are those of each. */
     int32_t n_group;
-    bool meets; /* groups meet in the layers of a pass: experts are dealt to them */
+    bool meets; /* in the layers of a pass: they have experts or parts of MLPs for each other */
 } whim_exec_cfg;
 
 /* Steps that may be under way, and so the sets of all that the host keeps for one. */

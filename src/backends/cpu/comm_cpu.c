@@ -43,6 +43,7 @@ static void team_kernel(const void *args, const whim_cpu_worker *worker)
 {
     const comm_args *a = args;
     const whim_comm_team team = {worker->index, worker->count, meet, worker, &a->queue->team_err};
+    whim_cpu_meet(worker); /* worker 0 may still be in the collective before, which counts rounds */
     whim_err err = whim_ref_comm(a->comm, &team, a->op, a->args);
     if (err != WHIM_ERR_OK && worker->index == 0) {
         failed(a, worker, err);

@@ -52,6 +52,15 @@ static bool rows_travel(const whim_engine *e)
            (e->cfg.n_group > 1 || e->cfg.n_share > 1);
 }
 
+static whim_err stays(whim_diag *diag)
+{
+    return whim_fail(
+        diag, WHIM_ERR_INVALID,
+        "no row travels to an expert: that is so where experts are dealt (--ep), ranks "
+        "have rows of their own (--dp or --cp) and the rest is whole (no --tp above "
+        "these)");
+}
+
 static whim_err rows_choose(whim_engine *e, whim_diag *diag)
 {
     const char *name = wanted(e);
@@ -66,9 +75,7 @@ static whim_err rows_choose(whim_engine *e, whim_diag *diag)
                          "rows cannot travel as '%.32s'; they do as auto, f32, bf16 or int8", name);
     }
     if (!rows_travel(e)) {
-        return whim_fail(diag, WHIM_ERR_INVALID,
-                         "no row travels to an expert: that is so where experts are dealt (--ep) "
-                         "and ranks have rows of their own (--dp or --cp)");
+        return stays(diag);
     }
     int64_t block = whim_act_block(type->act);
     if (d % block != 0 || whim_act_bytes(type->act, d) % (int64_t)sizeof(float) != 0) {
@@ -95,9 +102,7 @@ static whim_err slots_choose(whim_engine *e, whim_diag *diag)
     }
     whim_engine_blame(e, "deal_slots");
     if (!rows_travel(e)) {
-        return whim_fail(diag, WHIM_ERR_INVALID,
-                         "no row travels to an expert: that is so where experts are dealt (--ep) "
-                         "and ranks have rows of their own (--dp or --cp)");
+        return stays(diag);
     }
     if (n < n_seq) {
         return whim_fail(diag, WHIM_ERR_INVALID,

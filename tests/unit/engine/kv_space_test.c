@@ -64,11 +64,31 @@ static void other_bits_are_another_space(void **state)
     assert_true(two.answers != space_over(3, NULL, NULL, NULL).answers);
 }
 
+/* With groups of two, MLPs are summed over the ranks of all: other bits than of two ranks. */
+static void groups_are_another_space(void **state)
+{
+    (void)state;
+    whim_kv_space two = space_over(2, NULL, NULL, NULL);
+    whim_engine_cfg cfg = {.model = "tests/data/golden/llama-f32",
+                           .n_rank = 4,
+                           .n_group = 2,
+                           .n_thread = 1,
+                           .ctx = 64};
+    whim_engine *engine;
+    whim_kv_space space = {""};
+    whim_diag diag = {""};
+    assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_kv_space_make(engine, &space, &diag), WHIM_ERR_OK);
+    whim_engine_close(engine);
+    assert_true(space.answers != two.answers);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drafts_and_their_types_have_names),
         cmocka_unit_test(other_bits_are_another_space),
+        cmocka_unit_test(groups_are_another_space),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
