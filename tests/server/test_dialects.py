@@ -107,8 +107,8 @@ def test_the_end_of_a_prompt_is_kept(oai):
     assert cut.choices[0].text == short.choices[0].text and cut.usage.prompt_tokens == 6
     echoed = oai.completions.create(prompt=ids, echo=True, extra_body={"truncate_prompt_tokens": 6}, **ask)
     assert echoed.choices[0].text == oai.completions.create(prompt=ids[-6:], echo=True, **ask).choices[0].text
-    long = oai.completions.create(prompt=ids * 2000, extra_body={"truncate_prompt_tokens": -1}, **ask)
-    assert long.usage.completion_tokens == 8 and long.usage.prompt_tokens > 1000
+    long = oai.completions.create(prompt=ids * 2000, extra_body={"truncate_prompt_tokens": 6}, **ask)
+    assert long.choices[0].text == short.choices[0].text  # longer than the context before it is cut
 
 
 def test_what_changes_nothing_is_taken(oai):

@@ -97,6 +97,7 @@ static bool add_suffix(const whim_api *api, const whim_fields *f, const json_t *
 
 typedef struct prompt_opts {
     bool parse_special, add_special;
+    bool may_be_long;     /* it is cut later */
     const json_t *suffix; /* NULL: none */
 } prompt_opts;
 
@@ -124,7 +125,7 @@ static bool read_one(const whim_api *api, const whim_fields *f, const char *key,
     if (out->n == 0) {
         return whim_field_refuse(f, key, "is empty, and this model has no token to begin with");
     }
-    return out->n < api->ctx || whim_fault_context(f->fault, out->n, api->ctx);
+    return opts->may_be_long || out->n < api->ctx || whim_fault_context(f->fault, out->n, api->ctx);
 }
 
 /* How many prompts a value holds: an array of texts or lists holds many, anything else is one. */
@@ -161,6 +162,7 @@ bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_ta
     if (!read_options(f, &opts)) {
         return false;
     }
+    opts.may_be_long = task->keep_last != 0;
     if (value == NULL) {
         return whim_field_refuse(f, "prompt", "is missing");
     }
