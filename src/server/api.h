@@ -44,6 +44,7 @@ typedef struct whim_api {
     bool log_content; /* prompts and answers go to the log */
     /* set by the server */
     whim_answer_thread *answer_thread;
+    struct whim_response_store *responses; /* server/responses/store.h; NULL: none are kept */
     void (*put_metrics)(void *ctx, whim_str *out); /* the text of /metrics */
     void *metrics_ctx;
 } whim_api;
@@ -77,6 +78,7 @@ typedef struct whim_task {
     int64_t keep_last;           /* see whim_request_extra */
     json_t *schema;              /* borrowed */
     json_t *schema_read;         /* it, where it came as a text; owned */
+    whim_str input_items;        /* what a response that is kept was asked (responses/store.h) */
     /* how the client calls these fields, for messages; literals, or in the arena */
     const char *format_at, *schema_at, *tool_schema;
     const char *form_at;     /* the field that says what the answer must look like; NULL: none */

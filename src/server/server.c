@@ -8,6 +8,7 @@
 #include "server/answer.h"
 #include "server/gate.h"
 #include "server/metrics/metrics.h"
+#include "server/responses/store.h"
 #include "server/router.h"
 
 #include <pthread.h>
@@ -25,6 +26,7 @@ typedef enum server_state {
 struct whim_server {
     whim_http *http;
     whim_answer_thread *answer_thread;
+    whim_response_store *responses;
     whim_log *log;
     whim_api early; /* what is known while the model loads */
     whim_api api;   /* written before the state is READY */
@@ -327,6 +329,8 @@ whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out, whim_di
     http.ctx = s;
     WHIM_TRY_OUT(make_gate(s, cfg->keys, cfg->n_key, &s->gate, diag));
     WHIM_TRY_OUT(whim_answer_thread_open(cfg->http.log, &s->answer_thread, diag));
+    s->responses = whim_response_store_create(WHIM_RESPONSES_BYTES);
+    WHIM_TRY_OUT(whim_got(s->responses != NULL, diag, "no memory for responses that are kept"));
     WHIM_TRY_OUT(whim_http_open(&http, &s->http, diag));
     *out = s;
     return WHIM_ERR_OK;
@@ -355,6 +359,7 @@ void whim_server_set_ready(whim_server *s, const whim_api *api)
     int loading = LOADING;
     s->api = *api;
     s->api.answer_thread = s->answer_thread;
+    s->api.responses = s->responses;
     s->api.put_metrics = put_metrics;
     s->api.metrics_ctx = s;
     pthread_rwlock_wrlock(&s->lock);
@@ -428,6 +433,7 @@ void whim_server_close(whim_server *s)
         whim_http_close(s->http);
     }
     whim_answer_thread_close(s->answer_thread);
+    whim_response_store_destroy(s->responses);
     whim_gate_destroy(s->gate);
     pthread_rwlock_destroy(&s->lock);
     whim_free(s);

@@ -44,6 +44,7 @@ void whim_task_destroy(whim_task *task)
         }
     }
     whim_str_deinit(&task->left_out);
+    whim_str_deinit(&task->input_items);
     json_decref(task->messages);
     json_decref(task->tools);
     json_decref(task->kwargs);

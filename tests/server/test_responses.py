@@ -77,6 +77,26 @@ def test_structured(oai):
     assert isinstance(answer.output_parsed, Bird)
 
 
+def test_goes_on_from_a_response(oai, server):
+    first = oai.responses.create(input=ASK, instructions="Be brief.", **GREEDY)
+    more = {"input": "And by lakes?", "instructions": "Be brief.", **GREEDY}
+    second = oai.responses.create(previous_response_id=first.id, **more)
+    assert second.previous_response_id == first.id
+    turns = [{"role": "user", "content": ASK}, {"role": "assistant", "content": first.output_text}]
+    whole = oai.responses.create(**{**more, "input": [*turns, {"role": "user", "content": more["input"]}]})
+    assert second.output_text == whole.output_text and second.usage.input_tokens == whole.usage.input_tokens
+    # streamed, from the second on
+    last = {"input": "Which of them swims?", **GREEDY}
+    third = list(oai.responses.create(previous_response_id=second.id, stream=True, **last))[-1].response
+    turns += [{"role": "user", "content": more["input"]}, {"role": "assistant", "content": second.output_text}]
+    whole = oai.responses.create(**{**last, "input": [*turns, {"role": "user", "content": last["input"]}]})
+    assert third.output_text == whole.output_text
+    unkept = oai.responses.create(input=ASK, store=False, **GREEDY)
+    with pytest.raises(openai.BadRequestError) as e:
+        oai.responses.create(previous_response_id=unkept.id, **last)
+    assert e.value.param == "previous_response_id" and unkept.id in e.value.message
+
+
 @pytest.mark.parametrize("body", [
     {"previous_response_id": "resp_1"}, {"conversation": "c"}, {"background": True}, {"input": None}, {"input": []},
     {"input": [{"type": "item_reference", "id": "x"}]}, {"max_output_tokens": 0}, {"tool_choice": "required"},

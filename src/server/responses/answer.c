@@ -6,6 +6,7 @@
  * gaps; 3. at most one item is open. */
 #include "server/body/body.h"
 #include "server/responses/responses.h"
+#include "server/responses/store.h"
 #include "server/router.h"
 
 #include <stdio.h>
@@ -185,6 +186,22 @@ static void end_item(whim_answer *a, const whim_answer_choice *c)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
+/* What it was asked and what it answered, for who goes on from it. */
+static void keep(whim_answer *a, const whim_response *r)
+{
+    whim_str *items = &a->task->input_items;
+    if (a->api->responses == NULL || items->len == 0) {
+        return;
+    }
+    for (int32_t i = 0; i < r->c->n_part; i++) {
+        whim_str_append_char(items, ',');
+        whim_response_put_item(r, i, true, items);
+    }
+    whim_response_store_put(a->api->responses, a->id,
+                            json_string_value(whim_peek(a->task->body, "previous_response_id")),
+                            items);
+}
+
 static void finish(whim_answer *a)
 {
     const whim_answer_choice *c = &a->choices[0];
@@ -193,6 +210,7 @@ static void finish(whim_answer *a)
     whim_response r = response_of(a, cut ? WHIM_RESPONSE_INCOMPLETE : WHIM_RESPONSE_COMPLETED);
     r.c = c;
     r.usage = &usage;
+    keep(a, &r); /* before the client knows its id */
     if (a->task->stream) {
         send_response(a, &r);
     } else {

@@ -195,10 +195,10 @@ static void put_request(const whim_task *task, bool brief, whim_str *out)
                   task->ask.max_tokens);
     whim_put_form(out, metadata == NULL ? ",'metadata':{}" : ",'metadata':%j", metadata);
     whim_put_form(out,
-                  ",'parallel_tool_calls':%s,'previous_response_id':null,'reasoning':{'effort':%q,"
+                  ",'parallel_tool_calls':%s,'previous_response_id':%j,'reasoning':{'effort':%q,"
                   "'summary':null},'temperature':%r,'text':{'format':",
-                  task->ask.one_call ? "false" : "true", task->ask.effort,
-                  (double)task->sampling.temperature);
+                  task->ask.one_call ? "false" : "true", whim_peek(body, "previous_response_id"),
+                  task->ask.effort, (double)task->sampling.temperature);
     whim_put_form(out, format == NULL ? "{'type':'text'}}" : "%j}", format);
     whim_put_form(out, choice == NULL ? ",'tool_choice':'auto'" : ",'tool_choice':%j", choice);
     put_tools(brief ? NULL : whim_peek(body, "tools"), out);

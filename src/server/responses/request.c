@@ -93,23 +93,24 @@ static bool read_reasoning(const whim_fields *f, whim_task *task)
            whim_task_set_effort(&at, "effort", effort, task);
 }
 
-/* What needs a store, which we do not have. */
+/* What needs a store of more than conversations. */
 static bool refuse_state(const whim_fields *f)
 {
-    static const char *const stored[] = {"previous_response_id", "conversation", "prompt"};
+    static const char *const stored[] = {"conversation", "prompt"};
     bool background = false;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         if (whim_field(f, stored[i]) != NULL) {
             return whim_field_refuse(f, stored[i],
-                                     "cannot be used: nothing is stored here; send the whole "
-                                     "conversation as \"input\"");
+                                     "cannot be used: it is not stored here; use "
+                                     "previous_response_id, or send the whole conversation as "
+                                     "\"input\"");
         }
     }
     if (!whim_field_bool(f, "background", &background)) {
         return false;
     }
     return !background ||
-           whim_field_refuse(f, "background", "cannot be true: nothing is stored here");
+           whim_field_refuse(f, "background", "cannot be true: answers are not stored here");
 }
 
 /* The answer repeats it. */
@@ -136,6 +137,6 @@ bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_task *t
     return refuse_state(f) && check_metadata(f) && whim_task_read_common(api, f, task) &&
            whim_task_read_stops(f, "stop", task) &&
            whim_field_int(f, "max_output_tokens", 1, INT32_MAX, &task->ask.max_tokens) &&
-           whim_responses_read_turns(f, task) && read_tools(f, task) && read_text(f, task) &&
+           whim_responses_read_turns(api, f, task) && read_tools(f, task) && read_text(f, task) &&
            read_reasoning(f, task);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dialect of /v1/responses, without stored state: its body as a generation request in the
- * server's own terms (messages and tools in the OpenAI form), and its answers.
+/* The dialect of /v1/responses: its body as a generation request in the server's own terms
+ * (messages and tools in the OpenAI form), and its answers. Of state there are conversations
+ * (store.h) alone.
  * docs/api-responses.md has every field.
  * Threads: stateless; the form runs on the answer thread. */
 #ifndef WHIM_SERVER_RESPONSES_RESPONSES_H
@@ -14,8 +15,9 @@
 
 whim_task_reader whim_responses_read;
 
-/* `instructions` and `input` as task->messages. */
-bool whim_responses_read_turns(const whim_fields *f, whim_task *task);
+/* `instructions`, what the response of `previous_response_id` goes on from, and `input` as
+ * task->messages. */
+whim_task_reader whim_responses_read_turns;
 extern const whim_offer_form whim_responses_tools;
 
 extern const whim_answer_form whim_responses_form;

@@ -2,7 +2,9 @@
 /* The items of a Responses input as turns in the OpenAI form. Neighbouring items of the assistant
  * (reasoning, text, calls) are one turn; every other message is a turn of its own. */
 #include "server/turns.h"
+#include "server/body/body.h"
 #include "server/responses/responses.h"
+#include "server/responses/store.h"
 
 #include <stdio.h>
 
@@ -185,7 +187,57 @@ static bool items(whim_turns *turns, const whim_fields *f, const json_t *input)
     return ok;
 }
 
-bool whim_responses_read_turns(const whim_fields *f, whim_task *task)
+/* --- conversations ---------------------------------------------------------------------------- */
+
+static bool items_before(whim_turns *turns, const whim_api *api, const whim_fields *f)
+{
+    static const char key[] = "previous_response_id";
+    const char *id = NULL;
+    char missing[WHIM_RESPONSE_ID_MOST] = "";
+    whim_str text = {0};
+    if (!whim_field_string(f, key, &id) || id == NULL) {
+        return whim_field(f, key) == NULL;
+    }
+    if (api->responses == NULL || !whim_response_store_items(api->responses, id, &text, missing)) {
+        whim_str_deinit(&text);
+        return whim_field_refuse(f, key,
+                                 "cannot be gone on from: this server has no response %.47s (any "
+                                 "more): the oldest go first, and none outlives the server; send "
+                                 "the whole conversation as \"input\"",
+                                 missing[0] != '\0' ? missing : id);
+    }
+    json_t *list = text.failed
+                       ? NULL
+                       : json_loadb(whim_str_text(&text), (size_t)text.len, JSON_ALLOW_NUL, NULL);
+    bool ok = list != NULL || whim_fault_no_memory(f->fault);
+    for (size_t i = 0; ok && i < json_array_size(list); i++) {
+        whim_fields at = whim_field_item(f, key, list, i);
+        ok = item(turns, &at);
+    }
+    json_decref(list);
+    whim_str_deinit(&text);
+    return ok;
+}
+
+/* For who goes on from this response; `"store": false`: nobody does. */
+static bool items_keep(const whim_fields *f, whim_task *task)
+{
+    bool store = true;
+    const json_t *input = whim_field(f, "input");
+    if (!whim_field_bool(f, "store", &store) || !store) {
+        return whim_field(f, "store") == NULL || !store;
+    }
+    if (json_is_string(input)) {
+        whim_put_form(&task->input_items, "{'role':'user','content':%j}", input);
+    }
+    for (size_t i = 0; i < json_array_size(input); i++) {
+        whim_str_append(&task->input_items, i > 0 ? "," : "");
+        whim_put_json(&task->input_items, json_array_get(input, i));
+    }
+    return true;
+}
+
+bool whim_responses_read_turns(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     whim_turns turns = {0};
     const json_t *instructions = whim_field(f, "instructions");
@@ -196,7 +248,8 @@ bool whim_responses_read_turns(const whim_fields *f, whim_task *task)
         whim_turns_open(&turns, "system");
         whim_turns_join_json(&turns.text, instructions);
     }
-    bool ok = items(&turns, f, whim_field(f, "input"));
+    bool ok = items_before(&turns, api, f) && items(&turns, f, whim_field(f, "input")) &&
+              (api->responses == NULL || items_keep(f, task));
     if (ok) {
         task->messages = whim_turns_take(&turns);
         ok = task->messages != NULL || whim_fault_no_memory(f->fault);

@@ -255,7 +255,8 @@ static void takes_the_other_fields(void **state)
 static void refuses_what_needs_a_store(void **state)
 {
     (void)state;
-    refused("{" HI ",\"previous_response_id\":\"resp_1\"}", "previous_response_id", "stored");
+    refused("{" HI ",\"previous_response_id\":\"resp_1\"}", "previous_response_id", "resp_1");
+    refused("{" HI ",\"previous_response_id\":7}", "previous_response_id", "string");
     refused("{" HI ",\"conversation\":{\"id\":\"c\"}}", "conversation", "stored");
     refused("{" HI ",\"prompt\":{\"id\":\"p\"}}", "prompt", "stored");
     refused("{" HI ",\"background\":true}", "background", "stored");

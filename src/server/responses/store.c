@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A list of responses, the last used first. Few are asked for at once, and a comparison is short
+ * beside a token, so it is searched from its front. */
+#include "server/responses/store.h"
+
+#include "base/alloc.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct kept {
+    struct kept *newer, *older;
+    char id[WHIM_RESPONSE_ID_MOST], before[WHIM_RESPONSE_ID_MOST];
+    int64_t n_items;
+    char items[];
+} kept;
+
+struct whim_response_store {
+    pthread_mutex_t lock; /* over all */
+    kept *newest, *oldest;
+    int64_t n, n_byte, max_bytes;
+};
+
+static int64_t bytes_of(const kept *k)
+{
+    return (int64_t)sizeof *k + k->n_items;
+}
+
+/* --- the list; the lock is held --------------------------------------------------------------- */
+
+static void unlink_it(whim_response_store *s, kept *k)
+{
+    *(k->newer != NULL ? &k->newer->older : &s->newest) = k->older;
+    *(k->older != NULL ? &k->older->newer : &s->oldest) = k->newer;
+    s->n--;
+    s->n_byte -= bytes_of(k);
+}
+
+static void link_first(whim_response_store *s, kept *k)
+{
+    k->newer = NULL;
+    k->older = s->newest;
+    *(s->newest != NULL ? &s->newest->newer : &s->oldest) = k;
+    s->newest = k;
+    s->n++;
+    s->n_byte += bytes_of(k);
+}
+
+static kept *find(const whim_response_store *s, const char *id)
+{
+    kept *k = s->newest;
+    while (k != NULL && strcmp(k->id, id) != 0) {
+        k = k->older;
+    }
+    return k;
+}
+
+static void drop(whim_response_store *s, kept *k)
+{
+    unlink_it(s, k);
+    whim_free(k);
+}
+
+/* The beginning of a conversation comes to lie behind its end: it goes first. NULL: all of it is
+ * there; else the id that is not. */
+static const char *use(whim_response_store *s, const char *id)
+{
+    kept *last = NULL; /* that was used */
+    do {
+        kept *k = find(s, id);
+        if (k == NULL) {
+            return id;
+        }
+        unlink_it(s, k);
+        if (last == NULL) {
+            link_first(s, k);
+        } else { /* behind the one that goes on from it */
+            k->newer = last;
+            k->older = last->older;
+            *(last->older != NULL ? &last->older->newer : &s->oldest) = k;
+            last->older = k;
+            s->n++;
+            s->n_byte += bytes_of(k);
+        }
+        last = k;
+        id = k->before;
+    } while (id[0] != '\0');
+    return NULL;
+}
+
+/* --- calls from outside ----------------------------------------------------------------------- */
+
+whim_response_store *whim_response_store_create(int64_t max_bytes)
+{
+    whim_response_store *s = whim_alloc(sizeof *s);
+    if (s != NULL) {
+        pthread_mutex_init(&s->lock, NULL);
+        s->max_bytes = max_bytes;
+    }
+    return s;
+}
+
+void whim_response_store_destroy(whim_response_store *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    while (s->newest != NULL) {
+        drop(s, s->newest);
+    }
+    pthread_mutex_destroy(&s->lock);
+    whim_free(s);
+}
+
+void whim_response_store_put(whim_response_store *s, const char *id, const char *before,
+                             const whim_str *items)
+{
+    int64_t bytes = (int64_t)sizeof(kept) + items->len;
+    kept *k = items->failed || bytes > s->max_bytes ? NULL : whim_alloc(bytes);
+    if (k == NULL) {
+        return;
+    }
+    snprintf(k->id, sizeof k->id, "%s", id);
+    snprintf(k->before, sizeof k->before, "%s", before != NULL ? before : "");
+    k->n_items = items->len;
+    memcpy(k->items, whim_str_text(items), (size_t)items->len);
+    pthread_mutex_lock(&s->lock);
+    while (s->oldest != NULL && (s->n >= WHIM_RESPONSES_KEPT || s->n_byte + bytes > s->max_bytes)) {
+        drop(s, s->oldest);
+    }
+    link_first(s, k);
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool whim_response_store_items(whim_response_store *s, const char *id, whim_str *out,
+                               char missing[WHIM_RESPONSE_ID_MOST])
+{
+    pthread_mutex_lock(&s->lock);
+    const char *lost = use(s, id);
+    if (lost != NULL) {
+        snprintf(missing, WHIM_RESPONSE_ID_MOST, "%s", lost);
+    } else {
+        kept *first = s->newest; /* the conversation lies there, its end first */
+        while (first->before[0] != '\0') {
+            first = first->older;
+        }
+        for (kept *k = first; k != NULL; k = k->newer) {
+            whim_str_append(out, k == first ? "[" : ",");
+            whim_str_append_n(out, k->items, k->n_items);
+        }
+        whim_str_append_char(out, ']');
+    }
+    pthread_mutex_unlock(&s->lock);
+    return lost == NULL;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Responses that a later request may go on from (`previous_response_id`), while the process lives.
+ * Each is kept with its own items and the id of the one before it; the bound is in bytes and in
+ * number, and those that were used longest ago go first. Using one uses all that it goes on from,
+ * so that a conversation goes as a whole, from its beginning.
+ * Threads: any. */
+#ifndef WHIM_SERVER_RESPONSES_STORE_H
+#define WHIM_SERVER_RESPONSES_STORE_H
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    WHIM_RESPONSES_KEPT = 4096,
+    WHIM_RESPONSES_BYTES = 64 << 20,
+    WHIM_RESPONSE_ID_MOST = 48, /* with its NUL */
+};
+
+typedef struct whim_response_store whim_response_store;
+
+/* NULL without memory. */
+whim_response_store *whim_response_store_create(int64_t max_bytes);
+void whim_response_store_destroy(whim_response_store *store); /* NULL is allowed */
+
+/* Keep a response: its own items, those of its request first, as JSON with commas between them;
+ * `before` is the id of the one that it goes on from, or NULL. One that is larger than the store,
+ * or that there is no memory for, is not kept. */
+void whim_response_store_put(whim_response_store *store, const char *id, const char *before,
+                             const whim_str *items);
+
+/* Append the items of a conversation up to this response, as a JSON list. False: it, or one that it
+ * goes on from, is not kept; `missing` is the id of that. */
+bool whim_response_store_items(whim_response_store *store, const char *id, whim_str *out,
+                               char missing[WHIM_RESPONSE_ID_MOST]);
+
+#endif
