@@ -76,6 +76,7 @@ typedef struct whim_task {
     int32_t n_allowed;
     whim_history_rules *history; /* NULL: none */
     int64_t keep_last;           /* see whim_request_extra */
+    bool is_cut;                 /* some of its prompts are */
     json_t *schema;              /* borrowed */
     json_t *schema_read;         /* it, where it came as a text; owned */
     whim_str input_items;        /* what a response that is kept was asked (responses/store.h) */

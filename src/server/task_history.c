@@ -56,6 +56,7 @@ static bool read_bans(const whim_api *api, const whim_fields *f, whim_task *task
                               &words, &n)) {
         return false;
     }
+    h->n_ban = whim_field(f, key) == NULL ? h->n_ban : 0;
     if (n == 0) {
         return true;
     }
@@ -138,6 +139,9 @@ static bool read_dry(const whim_api *api, const whim_fields *f, whim_task *task)
     int32_t n = sizeof usual / sizeof usual[0];
     int64_t allowed = 2, last = -1;
     whim_history_rules *h = task->history;
+    if (whim_field(f, "dry_multiplier") == NULL && h->dry_multiplier > 0) {
+        return true; /* another object of the request has said */
+    }
     h->dry_base = 1.75f;
     if (!whim_field_real(f, "dry_multiplier", 0, FLT_MAX, &h->dry_multiplier) ||
         !whim_field_real(f, "dry_base", 0, FLT_MAX, &h->dry_base) ||
@@ -156,8 +160,9 @@ static bool read_dry(const whim_api *api, const whim_fields *f, whim_task *task)
 
 bool whim_task_read_history(const whim_api *api, const whim_fields *f, whim_task *task)
 {
-    whim_history_rules *before = task->history; /* of another object of the request */
-    task->history = whim_arena_alloc(&task->arena, sizeof *task->history);
+    if (task->history == NULL) { /* else another object of the request has said something */
+        task->history = whim_arena_alloc(&task->arena, sizeof *task->history);
+    }
     if (task->history == NULL) {
         return whim_fault_no_memory(f->fault);
     }
@@ -165,7 +170,7 @@ bool whim_task_read_history(const whim_api *api, const whim_fields *f, whim_task
         return false;
     }
     if (task->history->n_ban == 0 && task->history->dry_multiplier == 0) {
-        task->history = before;
+        task->history = NULL; /* nothing looks back */
     }
     return true;
 }

@@ -116,6 +116,7 @@ static void cut_prompt(whim_task *task, int32_t p)
     if (n < prompt->n) {
         memmove(prompt->ids, prompt->ids + (prompt->n - n), (size_t)n * sizeof *prompt->ids);
         prompt->n = n;
+        task->is_cut = true;
     }
 }
 

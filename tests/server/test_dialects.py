@@ -107,6 +107,9 @@ def test_the_end_of_a_prompt_is_kept(oai):
     assert cut.choices[0].text == short.choices[0].text and cut.usage.prompt_tokens == 6
     echoed = oai.completions.create(prompt=ids, echo=True, extra_body={"truncate_prompt_tokens": 6}, **ask)
     assert echoed.choices[0].text == oai.completions.create(prompt=ids[-6:], echo=True, **ask).choices[0].text
+    text = {"prompt": "One, two, three, four, five, six, seven,", "echo": True}
+    echoed = oai.completions.create(**text, extra_body={"truncate_prompt_tokens": 6}, **ask)
+    assert echoed.choices[0].text == oai.completions.create(**{**text, "prompt": ids[-6:]}, **ask).choices[0].text
     long = oai.completions.create(prompt=ids * 2000, extra_body={"truncate_prompt_tokens": 6}, **ask)
     assert long.choices[0].text == short.choices[0].text  # longer than the context before it is cut
 

@@ -81,6 +81,9 @@ def test_options_hold_back_words_and_tokens(server):
     options = {**GREEDY, "allowed_token_ids": ids, "stop_token_ids": [ids[0]] * 6, "bad_words": ["red"]}
     plain = server.http.post("/api/generate", json={**ask, "options": GREEDY}).json()["response"]
     held = server.http.post("/api/generate", json={**ask, "options": options}).json()["response"]
+    both = server.http.post("/api/generate", json={**ask, "bad_words": ["red"], "options": {
+        **GREEDY, "dry_multiplier": 5, "allowed_token_ids": ids}}).json()["response"]
+    assert both.split() and "red" not in both.split()
     assert plain.split() and held != plain and set(held.split()) <= {"green", "blue"}
 
 

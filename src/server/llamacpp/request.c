@@ -46,5 +46,7 @@ bool whim_llamacpp_read_completion(const whim_api *api, const whim_fields *f, wh
 
 bool whim_llamacpp_read_infill(const whim_api *api, const whim_fields *f, whim_task *task)
 {
-    return read_shared(api, f, task) && whim_llamacpp_read_gap(api, f, task);
+    bool ok = read_shared(api, f, task);
+    task->keep_last = 0; /* what does not fit is cut around the gap */
+    return ok && whim_llamacpp_read_gap(api, f, task);
 }

@@ -138,7 +138,8 @@ static const json_t *prompt_sent(const whim_answer *a, int32_t p)
     const json_t *prompt = json_object_get(a->task->body, "prompt");
     const json_t *one = json_is_string(prompt) ? prompt : json_array_get(prompt, (size_t)p);
     /* With a suffix the prompt holds more than what was sent; null and "" are none. */
-    bool whole = json_string_length(json_object_get(a->task->body, "suffix")) == 0;
+    bool whole =
+        !a->task->is_cut && json_string_length(json_object_get(a->task->body, "suffix")) == 0;
     return json_is_string(one) && whole ? one : NULL;
 }
 

@@ -163,6 +163,12 @@ bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_ta
         return false;
     }
     opts.may_be_long = task->keep_last != 0;
+    if (opts.may_be_long && opts.suffix != NULL) {
+        return whim_field_refuse(
+            f, "truncate_prompt_tokens",
+            "cannot be used with \"suffix\": the marks of the gap would be cut "
+            "off");
+    }
     if (value == NULL) {
         return whim_field_refuse(f, "prompt", "is missing");
     }

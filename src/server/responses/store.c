@@ -47,10 +47,14 @@ static void link_first(whim_response_store *s, kept *k)
     s->n_byte += bytes_of(k);
 }
 
-static kept *find(const whim_response_store *s, const char *id)
+/* From `k` on, and then from the newest: of a conversation that was used before, each lies behind
+ * the one that goes on from it. */
+static kept *find(const whim_response_store *s, kept *k, const char *id)
 {
-    kept *k = s->newest;
     while (k != NULL && strcmp(k->id, id) != 0) {
+        k = k->older;
+    }
+    for (k = k != NULL ? k : s->newest; k != NULL && strcmp(k->id, id) != 0;) {
         k = k->older;
     }
     return k;
@@ -68,7 +72,7 @@ static const char *use(whim_response_store *s, const char *id)
 {
     kept *last = NULL; /* that was used */
     do {
-        kept *k = find(s, id);
+        kept *k = find(s, last != NULL ? last->older : s->newest, id);
         if (k == NULL) {
             return id;
         }
@@ -136,21 +140,25 @@ void whim_response_store_put(whim_response_store *s, const char *id, const char 
 bool whim_response_store_items(whim_response_store *s, const char *id, whim_str *out,
                                char missing[WHIM_RESPONSE_ID_MOST])
 {
+    bool is_short = true;
+    missing[0] = '\0';
     pthread_mutex_lock(&s->lock);
     const char *lost = use(s, id);
     if (lost != NULL) {
         snprintf(missing, WHIM_RESPONSE_ID_MOST, "%s", lost);
     } else {
         kept *first = s->newest; /* the conversation lies there, its end first */
-        while (first->before[0] != '\0') {
+        int64_t bytes = first->n_items;
+        for (; first->before[0] != '\0'; bytes += first->n_items) {
             first = first->older;
         }
-        for (kept *k = first; k != NULL; k = k->newer) {
+        is_short = bytes <= WHIM_CONVERSATION_BYTES;
+        for (kept *k = first; k != NULL && is_short; k = k->newer) {
             whim_str_append(out, k == first ? "[" : ",");
             whim_str_append_n(out, k->items, k->n_items);
         }
-        whim_str_append_char(out, ']');
+        whim_str_append(out, is_short ? "]" : "");
     }
     pthread_mutex_unlock(&s->lock);
-    return lost == NULL;
+    return lost == NULL && is_short;
 }

@@ -15,7 +15,8 @@
 enum {
     WHIM_RESPONSES_KEPT = 4096,
     WHIM_RESPONSES_BYTES = 64 << 20,
-    WHIM_RESPONSE_ID_MOST = 48, /* with its NUL */
+    WHIM_CONVERSATION_BYTES = 256 << 10, /* beyond it a request is long, and must be sent as one */
+    WHIM_RESPONSE_ID_MOST = 48,          /* with its NUL */
 };
 
 typedef struct whim_response_store whim_response_store;
@@ -31,7 +32,8 @@ void whim_response_store_put(whim_response_store *store, const char *id, const c
                              const whim_str *items);
 
 /* Append the items of a conversation up to this response, as a JSON list. False: it, or one that it
- * goes on from, is not kept; `missing` is the id of that. */
+ * goes on from, is not kept, and `missing` is the id of that; or they are more than
+ * WHIM_CONVERSATION_BYTES, and `missing` is empty. */
 bool whim_response_store_items(whim_response_store *store, const char *id, whim_str *out,
                                char missing[WHIM_RESPONSE_ID_MOST]);
 

@@ -162,7 +162,7 @@ static bool item(whim_turns *turns, const whim_fields *f)
     }
     if (whim_peek_is(type, "item_reference")) {
         return whim_field_refuse(
-            f, "type", "is \"item_reference\", but nothing is stored here: send the item");
+            f, "type", "is \"item_reference\", but items are not stored here: send the item");
     }
     return whim_field_refuse(f, "type",
                              "must be \"message\", \"function_call\", \"function_call_output\" or "
@@ -172,6 +172,7 @@ static bool item(whim_turns *turns, const whim_fields *f)
 static bool items(whim_turns *turns, const whim_fields *f, const json_t *input)
 {
     if (json_is_string(input)) {
+        whim_turns_close(turns);
         whim_turns_open(turns, "user");
         whim_turns_join_json(&turns->text, input);
         return true;
@@ -198,13 +199,20 @@ static bool items_before(whim_turns *turns, const whim_api *api, const whim_fiel
     if (!whim_field_string(f, key, &id) || id == NULL) {
         return whim_field(f, key) == NULL;
     }
+    snprintf(missing, sizeof missing, "%.47s", id);
     if (api->responses == NULL || !whim_response_store_items(api->responses, id, &text, missing)) {
         whim_str_deinit(&text);
+        if (missing[0] == '\0') {
+            return whim_field_refuse(f, key,
+                                     "goes on from a conversation of more than %d bytes; send it "
+                                     "as \"input\"",
+                                     WHIM_CONVERSATION_BYTES);
+        }
         return whim_field_refuse(f, key,
                                  "cannot be gone on from: this server has no response %.47s (any "
                                  "more): the oldest go first, and none outlives the server; send "
                                  "the whole conversation as \"input\"",
-                                 missing[0] != '\0' ? missing : id);
+                                 missing);
     }
     json_t *list = text.failed
                        ? NULL

@@ -59,6 +59,12 @@ static void conversations_come_whole(void **state)
     assert_items("c", "[1,2,3,4,5]");
     put("f", "e", "7"); /* that one is not kept */
     assert_lost("f", "e");
+    static char half[WHIM_CONVERSATION_BYTES / 2 + 2];
+    memset(half, '7', sizeof half - 1);
+    put("g", NULL, half);
+    put("h", "g", half);
+    assert_true(has("g"));
+    assert_lost("h", ""); /* both together are too long */
     assert_items("a", "[1,2]");
     whim_response_store_destroy(store);
 }
