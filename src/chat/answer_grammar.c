@@ -3,7 +3,7 @@
  * from. */
 #include "chat/answer_impl.h"
 #include "chat/reasoning.h"
-#include "chat/tool_parser.h"
+#include "chat/tools/parser.h"
 
 #include <string.h>
 

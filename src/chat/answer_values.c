@@ -4,7 +4,7 @@
  * valid. */
 #include "base/json.h"
 #include "chat/answer_impl.h"
-#include "chat/tool_parser.h"
+#include "chat/tools/parser.h"
 
 #include <stdio.h>
 #include <string.h>

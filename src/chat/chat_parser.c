@@ -2,7 +2,7 @@
 /* The parser of an answer: reasoning first, then the text around calls. White space next to a call
  * is dropped; text that may begin a tag waits until it is clear. */
 #include "base/alloc.h"
-#include "chat/tool_parser.h"
+#include "chat/tools/parser.h"
 
 #include <string.h>
 

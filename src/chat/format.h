@@ -14,7 +14,7 @@
 #define WHIM_CHAT_FORMAT_H
 
 #include "base/err.h"
-#include "chat/tool_words.h"
+#include "chat/tools/words.h"
 #include "grammar/grammar.h"
 #include "jinja/template.h"
 

@@ -3,7 +3,7 @@
  * templates themselves, so that JSON is spelled as the model's own template would, and so that what
  * is written here is trusted and what comes from the request is not. */
 #include "chat/prompt_impl.h"
-#include "chat/tool_parser.h"
+#include "chat/tools/parser.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * the name is known; arguments in a string are taken out of it. Other keys are passed over. */
 #include "base/json.h"
 #include "base/utf8.h"
-#include "chat/tool_parser.h"
+#include "chat/tools/parser.h"
 
 #include <string.h>
 

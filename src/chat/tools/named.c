@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls whose name stands between tags and whose arguments are a JSON object behind it, which goes
  * out as it was written. */
-#include "chat/tool_parser.h"
+#include "chat/tools/parser.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * a value is taken. */
 #include <stdint.h>
 
-#include "chat/json_walk.h"
+#include "chat/tools/json_walk.h"
 #include "support/cmocka.h"
 
 #include <jansson.h>

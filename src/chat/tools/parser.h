@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the parser of answers: its state, and what the forms of calls share. Bytes go one by one
  * through the stage of reasoning, then either through the text around calls (chat_parser.c) or
- * through the parser of the call's form (tool_object.c, tool_named.c, tool_tags.c). Answers that
- * are messages with headers go through tool_channels.c alone, with their reasoning.
+ * through the parser of the call's form (object.c, named.c, tags.c). Answers that are messages with
+ * headers go through channels.c alone, with their reasoning.
  *
  * A call is sent (CALL_BEGIN) as soon as its name is known and its arguments begin. Until then its
  * bytes are kept in `raw`, and come out as content if they turn out not to be a call. */
-#ifndef WHIM_CHAT_TOOL_PARSER_H
-#define WHIM_CHAT_TOOL_PARSER_H
+#ifndef WHIM_CHAT_TOOLS_PARSER_H
+#define WHIM_CHAT_TOOLS_PARSER_H
 
 #include "base/str.h"
 #include "base/utf8.h"
 #include "chat/format.h"
-#include "chat/json_walk.h"
+#include "chat/tools/json_walk.h"
 #include "chat/reasoning.h"
 
 enum { WHIM_TAG_MAX = 64, WHIM_WORD_MAX = 256 };
@@ -131,13 +131,13 @@ void whim_tag_call_start(whim_chat_parser *p, bool at_function);
 void whim_tag_call_step(whim_chat_parser *p, char c);
 void whim_tag_call_finish(whim_chat_parser *p);
 
-/* --- tool_channels.c: an answer that is messages with headers --- */
+/* --- channels.c: an answer that is messages with headers --- */
 void whim_channels_step(whim_chat_parser *p, char c);
 void whim_channels_finish(whim_chat_parser *p);
 bool whim_channels_in_reasoning(const whim_chat_parser *p);
 bool whim_channels_in_opening(const whim_chat_parser *p);
 
-/* --- tool_types.c --- */
+/* --- types.c --- */
 enum {
     WHIM_TYPE_STRING = 1,
     WHIM_TYPE_NUMBER = 2,

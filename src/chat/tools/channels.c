@@ -5,7 +5,7 @@
  * A header says whom its message is for: one to a function is a call, the channel `analysis` is
  * reasoning, anything else is content. The prompt ends inside the first header; what begins as no
  * header is content without one. */
-#include "chat/tool_parser.h"
+#include "chat/tools/parser.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words of calls that are no architecture's own: templates of many models have them. */
-#include "chat/tool_words.h"
+#include "chat/tools/words.h"
 
 #include "base/utf8.h"
 #include "models/model.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON's grammar as a machine over bytes; the only memory is one bit for each open level. */
-#include "chat/json_walk.h"
+#include "chat/tools/json_walk.h"
 
 #include "base/str.h"
 #include "base/utf8.h"

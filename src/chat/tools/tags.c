@@ -7,7 +7,7 @@
  * comes twice the first counts: a key that comes twice in JSON means what its reader likes. A
  * missing </parameter> or </function> is forgiven where the next tag begins a line. */
 #include "base/json.h"
-#include "chat/tool_parser.h"
+#include "chat/tools/parser.h"
 
 #include <stdio.h>
 #include <string.h>

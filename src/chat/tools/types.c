@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which JSON types a parameter may have, as far as its schema says so plainly. */
-#include "chat/tool_parser.h"
+#include "chat/tools/parser.h"
 #include "grammar/impl.h"
 
 #include <string.h>

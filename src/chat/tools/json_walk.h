@@ -3,8 +3,8 @@
  * the value: only where in its grammar the walk stands.
  * Invariant: after every accepted byte the bytes so far can be continued to valid JSON.
  * Threads: a walk belongs to one thread at a time. */
-#ifndef WHIM_CHAT_JSON_WALK_H
-#define WHIM_CHAT_JSON_WALK_H
+#ifndef WHIM_CHAT_TOOLS_JSON_WALK_H
+#define WHIM_CHAT_TOOLS_JSON_WALK_H
 
 #include <stdbool.h>
 #include <stdint.h>

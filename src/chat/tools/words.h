@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The words of calls that are known here: the models' own, and those that many templates share.
  * Threads: plain data. */
-#ifndef WHIM_CHAT_TOOL_WORDS_H
-#define WHIM_CHAT_TOOL_WORDS_H
+#ifndef WHIM_CHAT_TOOLS_WORDS_H
+#define WHIM_CHAT_TOOLS_WORDS_H
 
 #include "models/tool_words.h"
 
