@@ -150,9 +150,11 @@ static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
         bool loose = strict_only && !json_is_true(json_object_get(function, "strict"));
         snprintf(path, sizeof path, "tools[%zu].%s",
                  rule->tool_at == NULL ? i : (size_t)rule->tool_at[i], rule->tool_schema);
-        whim_grammar_node arguments = words->form == WHIM_TOOLS_TAGGED
-                                          ? tag_arguments(a, words, function, path, loose)
-                                          : json_arguments(a, function, path, loose);
+        const json_t *schema = loose ? NULL : json_object_get(function, "parameters");
+        whim_grammar_node arguments =
+            words->form == WHIM_TOOLS_TAGGED ? tag_arguments(a, words, function, path, loose)
+            : words->quote != NULL           ? whim_answer_marked_object(a, schema, path)
+                                             : json_arguments(a, function, path, loose);
         whim_glist_add(a->b, &calls,
                        whim_gb_seq(a->b, whim_answer_text(a, words->written.function),
                                    call_name(a, words, function),

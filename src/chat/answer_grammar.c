@@ -178,7 +178,7 @@ whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out, w
     if (!whim_answer_is_held(rule)) {
         return WHIM_ERR_OK;
     }
-    whim_answer a = {.rule = rule};
+    whim_answer a = {.rule = rule, .marked_rule = -1};
     if (whim_grammar_builder_create(&(whim_grammar_limits){.bytes = rule->bytes}, &a.b) !=
         WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a grammar");

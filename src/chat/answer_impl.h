@@ -11,6 +11,7 @@ typedef struct whim_answer {
     const whim_answer_rule *rule;
     whim_grammar_builder *b;
     whim_grammar_node free_value; /* of a parameter: any text and the tag that ends it */
+    int32_t marked_rule;          /* any value of arguments that are not JSON; -1: not made yet */
 } whim_answer;
 
 whim_grammar_node whim_answer_text(whim_answer *a, const char *text);
@@ -22,6 +23,10 @@ whim_grammar_node whim_answer_tag_value(whim_answer *a, const char *end, const j
 /* The same as JSON, whatever it is. */
 whim_grammar_node whim_answer_json_value(whim_answer *a, const char *end, const json_t *root,
                                          const json_t *property, const char *path);
+/* The arguments of a function where texts stand between marks (answer_marked.c); NULL: any. */
+whim_grammar_node whim_answer_marked_object(whim_answer *a, const json_t *schema, const char *path);
+/* A property's schema standing alone, with the definitions that it may point at. */
+json_t *whim_answer_property(const json_t *root, const json_t *property);
 /* Fails the builder for a schema of arguments whose root says what calls with tags cannot be held
  * to. */
 void whim_answer_check_root(whim_answer *a, const json_t *schema, const char *path);

@@ -51,8 +51,7 @@ void whim_answer_check_root(whim_answer *a, const json_t *schema, const char *pa
     }
 }
 
-/* A property's schema standing alone, with the definitions that it may point at. */
-static json_t *property_schema(const json_t *root, const json_t *property)
+json_t *whim_answer_property(const json_t *root, const json_t *property)
 {
     static const char *const keys[] = {"$defs", "definitions"};
     json_t *schema = json_copy((json_t *)property);
@@ -122,7 +121,7 @@ static const char fixing[] = "const enum";
 whim_grammar_node whim_answer_json_value(whim_answer *a, const char *end, const json_t *root,
                                          const json_t *property, const char *path)
 {
-    json_t *schema = property_schema(root, property);
+    json_t *schema = whim_answer_property(root, property);
     whim_grammar_node value = whim_grammar_schema(a->b, schema, path);
     json_decref(schema);
     return whim_gb_seq(a->b, value, whim_answer_text(a, end));

@@ -26,12 +26,17 @@ static const char calls_source[] =
     "{{ key[0] ~ k ~ key[1 if value is string else 2] ~ (value if value is string else value | "
     "tojson) ~ shut }}"
     "{% endfor %}{% endif %}{% endmacro %}"
+    "{% macro marked(v) %}{% if v is string %}{{ quote ~ v ~ quote }}{% elif v is mapping %}{{ '{' "
+    "}}"
+    "{% for k, x in v.items() %}{{ ',' if not loop.first }}{{ k ~ ':' }}{{ marked(x) }}{% endfor %}"
+    "{{ '}' }}{% elif v is iterable %}{{ '[' }}{% for x in v %}{{ ',' if not loop.first }}"
+    "{{ marked(x) }}{% endfor %}{{ ']' }}{% else %}{{ v | tojson }}{% endif %}{% endmacro %}"
     "{{ '\n' if gap }}"
     "{% for c in calls %}{% set f = c.function %}{{ between if not loop.first }}"
     "{{ call if loop.first or not all }}"
     "{{ function[0] }}{{ f.name | tojson if form == 'object' else f.name }}{{ function[1] }}"
     "{{ tagged(f) if form == 'tagged' else f.arguments if f.arguments is string "
-    "else f.arguments | tojson }}"
+    "else marked(f.arguments) if quote else f.arguments | tojson }}"
     "{{ function_end }}{{ call_end if loop.last or not all }}{% endfor %}";
 
 /* Append what a source gives. */
@@ -87,12 +92,13 @@ static whim_err calls_compile(const whim_tool_words *w, whim_template **out, whi
         "{%% set form = '%s' %%}{%% set all = %s %%}{%% set between = '%s' %%}"
         "{%% set call = '%s' %%}{%% set call_end = '%s' %%}"
         "{%% set function = ['%s', '%s'] %%}{%% set function_end = '%s' %%}"
-        "{%% set key = ['%s', '%s', '%s'] %%}{%% set shut = '%s%s' %%}%s",
+        "{%% set key = ['%s', '%s', '%s'] %%}{%% set shut = '%s%s' %%}{%% set quote = '%s' %%}%s",
         forms[w->form], w->written.around_all ? "true" : "false", w->written.between,
         w->written.call, w->written.call_end, w->written.function, w->written.function_close,
         w->written.function_end, or_nothing(w->written.key), or_nothing(w->written.key_close),
         or_nothing(w->written.json_close != NULL ? w->written.json_close : w->written.key_close),
-        or_nothing(w->written.value_end), or_nothing(w->written.after), calls_source);
+        or_nothing(w->written.value_end), or_nothing(w->written.after), or_nothing(w->quote),
+        calls_source);
     whim_err err = source.failed
                        ? whim_prompt_no_memory(diag)
                        : compile(whim_str_text(&source), "the calls of a turn", out, diag);

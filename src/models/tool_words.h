@@ -33,6 +33,9 @@ typedef struct whim_tool_words {
     const char *function, *function_end; /* the first one goes up to the name */
     const char *name_end;                /* NAMED: behind the name */
     const char *call_id; /* NAMED: an id of the call may follow it, up to name_end */
+    /* NAMED: texts of the arguments stand between two of these, and their keys bare; the name ends
+     * at the brace. NULL: arguments are JSON. */
+    const char *quote;
     const char *parameter, *parameter_end;
     /* TAGGED: where the key has an end tag and the value a tag of its own; the name of the function
      * then ends where the next tag begins. */

@@ -11,10 +11,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static json_t *tools;
-    static const char *const forms[4][3] = {{"hermes", "xml", "invoke"},
-                                            {"llama3", "calls-list", "calls-args"},
-                                            {"functionary", "deepseek", "toolcall"},
-                                            {"deepseek-fenced", "tool_calls", "pairs"}};
+    static const char *const forms[4][4] = {
+        {"hermes", "xml", "invoke", "harmony"},
+        {"llama3", "calls-list", "calls-args", "marked"},
+        {"functionary", "deepseek", "toolcall", "dsml"},
+        {"deepseek-fenced", "sections", "pairs-tight", "pairs"}};
     int64_t cuts[256], n_cut = 0;
     if (n < 2) {
         return 0;
@@ -27,7 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                        0, NULL);
     }
     const whim_chat_parser_cfg cfg = {
-        .format = {.tools = whim_tool_words_named(forms[data[0] >> 6][data[0] % 3]),
+        .format = {.tools = whim_tool_words_named(forms[data[0] >> 6][data[0] & 3]),
+                   .native_tools = true, /* harmony is a form of whole answers */
                    .reasons = (data[0] & 4) != 0},
         .starts_inside = (data[0] & 8) != 0,
         .parse_tools = (data[0] & 16) == 0,

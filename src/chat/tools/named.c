@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls whose name stands between tags and whose arguments are a JSON object behind it, which goes
- * out as it was written. */
+/* Calls whose name stands between tags and whose arguments are an object behind it: JSON, which
+ * goes out as it was written, or what becomes JSON (marked.c). */
 #include "chat/tools/parser.h"
 
 #include <string.h>
@@ -92,11 +92,15 @@ static void name_step(whim_chat_parser *p, char c)
             name_trim(&t->name);
         }
         t->walk = (whim_json_walk){0};
+        t->marked = 0;
         if (t->name.len == 0) {
             p->n_tag--;
             whim_tool_break(p, c);
         } else {
             take_tag(p, tags[match], c, match == 0 ? ARGUMENTS : ID);
+        }
+        if (t->state == ARGUMENTS && words->quote != NULL && p->in_call) {
+            (void)whim_named_argument(p, c); /* the brace, at which the name ended */
         }
     }
 }
@@ -114,17 +118,12 @@ static void id_step(whim_chat_parser *p, char c)
 
 /* --- the arguments ---------------------------------------------------------------------------- */
 
-static void arguments_byte(whim_chat_parser *p, char c)
+bool whim_named_argument(whim_chat_parser *p, char c)
 {
     whim_named_call *t = &p->named;
     bool before = t->walk.depth == 0;
-    if (before && whim_is_blank(c)) {
-        hold_or_break(p, c);
-        return;
-    }
     if ((before && c != '{') || !whim_json_walk_step(&t->walk, c)) {
-        whim_tool_break(p, c);
-        return;
+        return false;
     }
     if (before) {
         whim_tool_send(p, t->name.text, t->name.len);
@@ -134,6 +133,18 @@ static void arguments_byte(whim_chat_parser *p, char c)
         whim_tool_end(p);
         t->state = BEHIND;
         t->ended = false;
+    }
+    return true;
+}
+
+static void arguments_byte(whim_chat_parser *p, char c)
+{
+    if (p->cfg.format.tools->quote != NULL) {
+        whim_marked_step(p, c);
+    } else if (p->named.walk.depth == 0 && whim_is_blank(c)) {
+        hold_or_break(p, c);
+    } else if (!whim_named_argument(p, c)) {
+        whim_tool_break(p, c);
     }
 }
 

@@ -12,8 +12,8 @@
 #include "base/str.h"
 #include "base/utf8.h"
 #include "chat/format.h"
-#include "chat/tools/json_walk.h"
 #include "chat/reasoning.h"
+#include "chat/tools/json_walk.h"
 
 enum { WHIM_TAG_MAX = 64, WHIM_WORD_MAX = 256 };
 
@@ -41,6 +41,7 @@ typedef struct whim_named_call {
     int32_t state;
     bool ended; /* what closes the call has come */
     whim_json_walk walk;
+    int32_t marked; /* where arguments in a spelling of their own are (marked.c) */
     whim_str name;
 } whim_named_call;
 
@@ -127,6 +128,10 @@ void whim_object_start(whim_chat_parser *p, bool at_function);
 void whim_object_step(whim_chat_parser *p, char c);
 void whim_named_start(whim_chat_parser *p, bool at_function);
 void whim_named_step(whim_chat_parser *p, char c);
+/* A byte of a call's arguments as JSON; false: it cannot come. */
+bool whim_named_argument(whim_chat_parser *p, char c);
+/* The same for arguments whose texts stand between marks: a byte as it was written. */
+void whim_marked_step(whim_chat_parser *p, char c);
 void whim_tag_call_start(whim_chat_parser *p, bool at_function);
 void whim_tag_call_step(whim_chat_parser *p, char c);
 void whim_tag_call_finish(whim_chat_parser *p);

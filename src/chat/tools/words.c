@@ -137,6 +137,21 @@ static const whim_tool_words list[] = {
                  .function = "<|tool_call_begin|>functions.",
                  .function_close = ":0<|tool_call_argument_begin|>",
                  .function_end = "<|tool_call_end|>"}},
+    {.name = "marked", /* Gemma 4's */
+     .mark = "<|tool_call>call:${",
+     .form = WHIM_TOOLS_NAMED,
+     .thoughts_hold_tags = true,
+     .function = "<|tool_call>call:",
+     .name_end = "{",
+     .quote = "<|\"|>",
+     .function_end = "<tool_call|>",
+     .written = {.call = "",
+                 .call_end = "",
+                 .around_all = true,
+                 .between = "",
+                 .function = "<|tool_call>call:",
+                 .function_close = "",
+                 .function_end = "<tool_call|>"}},
     {.name = "dsml", TYPED("tool_calls")},
     {.name = "dsml-function", TYPED("function_calls")},
     {.name = "deepseek",
@@ -257,7 +272,7 @@ bool whim_tool_words_have(const whim_tool_words *words, const char *token, int64
     const char *const all[] = {words->open,         words->close,     words->prefix,
                                words->function,     words->name_end,  words->call_id,
                                words->function_end, words->parameter, words->parameter_end,
-                               words->key_end,      words->value};
+                               words->key_end,      words->value,     words->quote};
     for (size_t i = 0; n >= LEAST && i < sizeof all / sizeof all[0]; i++) {
         if (all[i] != NULL && memmem(all[i], strlen(all[i]), token, (size_t)n) != NULL) {
             return true;

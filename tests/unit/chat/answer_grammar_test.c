@@ -205,6 +205,71 @@ static void forced_calls_in_other_words(void **state)
     json_decref(odd);
 }
 
+/* Arguments that are nearly JSON. */
+static void forced_calls_with_marks(void **state)
+{
+#define M(name, args) "<|tool_call>call:" name args "<tool_call|>"
+#define T(text) "<|\"|>" text "<|\"|>"
+    static const char nested[] =
+        "[{\"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\", \"properties\": "
+        "{\"l\": {\"type\": \"array\", \"items\": {\"type\": [\"integer\", \"null\"], "
+        "\"maximum\": 9}, "
+        "\"minItems\": 1, \"maxItems\": 2}, \"o\": {\"type\": \"object\", \"properties\": {\"a "
+        "b\": "
+        "{\"type\": \"string\", \"maxLength\": 2}}, \"required\": [\"a b\"]}, \"x\": "
+        "{\"oneOf\": [{\"type\": \"boolean\"}, {\"$ref\": \"#/$defs/s\"}]}, \"any\": {}}, "
+        "\"required\": [\"l\"], \"$defs\": {\"s\": {\"type\": \"string\"}}}}}]";
+    static const char *const refused[][2] = {
+        {"{\"type\": \"array\", \"uniqueItems\": true}", "k.uniqueItems"},
+        {"{\"type\": \"object\", \"minProperties\": 1}", "k.minProperties"},
+        {"{\"not\": {}}", "k.not"},
+        {"{\"oneOf\": [{\"type\": \"string\"}, {\"type\": \"string\"}]}", "k.oneOf"},
+        {"{\"minimum\": 3}", "k.minimum"},
+        {"{\"enum\": [[1]]}", "k.enum"},
+        {"{\"$ref\": \"#/properties/k\"}", "k"},
+        {"{\"type\": \"array\", \"items\": {\"$ref\": \"#/properties/k\"}}", "deeper"},
+    };
+    const bench *b = *state;
+    whim_answer_rule rule = {.format = {.tools = whim_tool_words_named("marked")},
+                             .tools = b->tools,
+                             .choice = WHIM_CHOICE_REQUIRED,
+                             .tool_schema = "function.parameters"};
+    check(b, &rule,
+          LIST(M("f", "{s:" T("a\n\"<|") "}"), M("f", "{s:" T("") ",i:5,u:" T("F") "}"),
+               M("g", "{}") M("g", "{k:[1,{a:" T("x") "}],l:null}")),
+          LIST(M("f", "{}"), M("f", "{i:5}"), M("f", "{s:5}"), M("f", "{s:\"a\"}"),
+               M("f", "{s:" T("x") ",u:" T("X") "}"), M("f", "{s:" T("x") ",z:1}"), M("h", "{}"),
+               M("g", "{k:word}"), "<|tool_call>call:g{}"));
+    json_t *tools = json_loads(nested, 0, NULL);
+    rule.tools = tools;
+    check(b, &rule,
+          LIST(M("f", "{l:[1]}"), M("f", "{l:[null,9],o:{a b:" T("ab") "},x:true,any:[" T("") "]}"),
+               M("f", "{l:[0],x:" T("true") "}")),
+          LIST(M("f", "{l:[]}"), M("f", "{l:[1,2,3]}"), M("f", "{l:[10]}"), M("f", "{l:[1.5]}"),
+               M("f", "{l:[1],o:{}}"), M("f", "{l:[1],o:{a b:" T("abc") "}}"),
+               M("f", "{l:[1],x:1}")));
+    json_decref(tools);
+    rule.tools = b->strict;
+    rule.choice = WHIM_CHOICE_AUTO;
+    check(b, &rule, LIST("", "hi {1} <|\"|>", "so " M("f", "{s:" T("x") "}") M("g", "{any:1}")),
+          LIST(M("f", "{}"), "so <|tool_call>call:h"));
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        whim_diag diag = {{0}};
+        whim_grammar *g = NULL;
+        json_t *odd =
+            json_pack("[{s:{s:s, s:b, s:{s:{s:o}}}}]", "function", "name", "f", "strict", 1,
+                      "parameters", "properties", "k", json_loads(refused[i][0], 0, NULL));
+        rule.tools = odd;
+        assert_int_equal(whim_answer_grammar(&rule, &g, &diag), WHIM_ERR_INVALID);
+        if (strstr(diag.text, refused[i][1]) == NULL) {
+            fail_msg("%s: %s", refused[i][0], diag.text);
+        }
+        json_decref(odd);
+    }
+#undef M
+#undef T
+}
+
 #define XF(inner) "<tool_call>\n<function=f>\n" inner "</function>\n</tool_call>"
 #define XG(inner) "<tool_call>\n<function=g>\n" inner "</function>\n</tool_call>"
 #define P(key, value) "<parameter=" key ">\n" value "\n</parameter>\n"
@@ -501,6 +566,7 @@ int main(void)
         cmocka_unit_test(forced_hermes_calls),
         cmocka_unit_test(forced_calls_in_other_words),
         cmocka_unit_test(answers_with_headers),
+        cmocka_unit_test(forced_calls_with_marks),
         cmocka_unit_test(forced_calls_with_tags),
         cmocka_unit_test(texts_between_tags_are_held),
         cmocka_unit_test(many_texts_between_tags),

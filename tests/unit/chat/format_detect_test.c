@@ -44,6 +44,8 @@ static void calls_tell_their_words(void **state)
          EACH_CALL("<|tool_calls_section_begin|><|tool_call_begin|>functions.{{ f.name }}:{{ "
                    "loop.index0 }}<|tool_call_argument_begin|>{{ f.arguments | tojson }}"
                    "<|tool_call_end|><|tool_calls_section_end|>")},
+        {"marked", EACH_CALL("<|tool_call>call:{{ f.name }}{{ '{' }}" EACH_ARGUMENT(
+                       "{{ k }}:<|\"|>{{ v }}<|\"|>") "}<tool_call|>")},
         {"dsml",
          EACH_CALL(
              "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"{{ f.name }}\">\n" EACH_ARGUMENT(
