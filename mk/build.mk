@@ -359,7 +359,7 @@ $(KERNELS)/compile: tools/kernels/compile.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(HOST_CC) -std=gnu11 -O1 -o $@.$$$$ $< -ldl && mv $@.$$$$ $@
-$(KERNELS)/%.image: $(KERNEL_SRC) $(KERNELS)/compile $(wildcard $(dir $(KERNEL_SRC))*.cuh $(dir $(KERNEL_SRC))libc/*.h) \
+$(KERNELS)/%.image: $(KERNEL_SRC) $(KERNELS)/compile $(wildcard $(addprefix $(dir $(KERNEL_SRC)),*.cuh */*.cuh libc/*.h)) \
                     $(wildcard src/backends/cuda/launch_args.h src/ops/args/*.h src/tensor/*.[hc] src/tensor/*.def src/base/math/*)
 	$(call say,NVRTC,$@)
 	$(Q)$(KERNELS)/compile $(NVRTC) $* $@.$$$$ $< $(KERNEL_FLAGS) && mv $@.$$$$ $@

@@ -53,6 +53,12 @@ static const linear_shape single[] = {
     {WHIM_DTYPE_FP8, 64, 17000, 384, 3, 1, true, CHECKOP_SANE},
     {WHIM_DTYPE_FP8, 129, 8448, 256, 0, 0, false, CHECKOP_SANE},
     {WHIM_DTYPE_FP8, 1100, 2100, 1280, 3, 1, true, CHECKOP_SANE}, /* more items than blocks */
+    {WHIM_DTYPE_Q4_0, 9, 300, 1152, 1, 1, true, CHECKOP_SANE},
+    {WHIM_DTYPE_Q8_0, 41, 6200, 384, 3, 1, true, CHECKOP_SANE},
+    {WHIM_DTYPE_Q4_1, 64, 17000, 256, 0, 0, false, CHECKOP_WILD},
+    {WHIM_DTYPE_Q4_1, 129, 4300, 640, 1, 1, true, CHECKOP_SANE},
+    {WHIM_DTYPE_Q8_0, 130, 17000, 128, 0, 0, false, CHECKOP_WILD},
+    {WHIM_DTYPE_Q4_0, 1100, 4300, 1280, 3, 1, true, CHECKOP_SANE}, /* more items than blocks */
     {WHIM_DTYPE_Q8_0, CHECKOP_MANY, 3, 32, 0, 1, true, CHECKOP_SANE},
     {WHIM_DTYPE_Q4_0, CHECKOP_MANY, 1, 32, 0, 0, false, CHECKOP_SANE},
     {WHIM_DTYPE_F16, 1, CHECKOP_MANY, 16, 0, 0, false, CHECKOP_SANE},

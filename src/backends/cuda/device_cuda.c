@@ -2,6 +2,7 @@
 /* A GPU as a device: memory, caps, opening. */
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/images.h"
+#include "backends/cuda/launch.h"
 
 #include "base/alloc.h"
 #include "base/os/cpu.h"
@@ -195,6 +196,11 @@ static int quant_allow(const whim_cuda_device *dev)
     for (size_t i = 0; i < sizeof many / sizeof many[0] && status == 0; i++) {
         status = kernel_allow(dev, many[i].kernel,
                               whim_cuda_mq_bytes(many[i].dtype, WHIM_CUDA_MQ_THREADS));
+    }
+    whim_cuda_kernel kernel;
+    int32_t bytes;
+    for (int32_t i = 0; dev->has_wide && (bytes = whim_cuda_quant_shared(i, &kernel)) > 0; i++) {
+        status = status != 0 ? status : kernel_allow(dev, kernel, bytes);
     }
     return status;
 }

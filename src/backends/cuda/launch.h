@@ -40,7 +40,7 @@ whim_err whim_cuda_linear(whim_stream *base, const whim_linear_args *a);
 whim_err whim_cuda_linear_swiglu(whim_stream *base, const whim_linear_swiglu_args *a);
 whim_err whim_cuda_moe_experts(whim_stream *base, const whim_moe_experts_args *a);
 bool whim_cuda_fuses_swiglu(const whim_linear_swiglu_args *a);
-int64_t whim_cuda_linear_bytes(const whim_weight *w, int64_t n_row);
+int64_t whim_cuda_linear_bytes(const whim_cuda_device *dev, const whim_weight *w, int64_t n_row);
 int64_t whim_cuda_experts_bytes(const whim_moe_experts_args *a);
 
 /* products_mma.c: where an op may leave rows of x as tiles, or none; to be called before its
@@ -71,5 +71,11 @@ whim_err whim_cuda_few_launch(whim_stream *base, whim_cuda_few_args *a,
  * (products_fp8.c). */
 whim_err whim_cuda_mm_launch(whim_stream *base, whim_cuda_few_args *a);
 whim_err whim_cuda_fp8_launch(whim_stream *base, whim_cuda_few_args *a);
+
+/* products_quant.c: whether mma_quant.cuh takes rows, their products, and the shared memory of its
+ * i-th kernel, 0 after the last. */
+bool whim_cuda_is_quant_wide(const whim_cuda_device *dev, const whim_weight *w, int64_t n_row);
+whim_err whim_cuda_quant_launch(whim_stream *base, whim_dtype dtype, whim_cuda_few_args *a);
+int32_t whim_cuda_quant_shared(int32_t i, whim_cuda_kernel *kernel);
 
 #endif

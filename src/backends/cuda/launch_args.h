@@ -45,6 +45,10 @@ enum {
     WHIM_CUDA_MM_CHUNKS = 4,        /* of k, whose sums are added in order */
     WHIM_CUDA_MQ_ROWS = 64,         /* of a block of many_quant.cuh */
     WHIM_CUDA_MQ_THREADS = 256,     /* and its threads, at most */
+    WHIM_CUDA_QW_GROUPS = 4,        /* of a stage of mma_quant.cuh */
+    WHIM_CUDA_QW_ROWS = 128,        /* of a block there, of many */
+    WHIM_CUDA_QW_THREADS_1 = 160,   /* and its threads, with one group of warps that multiply */
+    WHIM_CUDA_QW_THREADS_2 = 384,   /* and with two */
     WHIM_CUDA_MF_ROWS = 8,          /* rows that mma_few.cuh takes */
     WHIM_CUDA_MF_K = 32,            /* and columns of a stage of its */
     WHIM_CUDA_MF_BYTES = 16 << 20,  /* of weights, from which on it is faster than mma.cuh */
@@ -114,6 +118,38 @@ static inline int32_t whim_cuda_mq_bytes(whim_dtype dtype, int32_t threads)
     int32_t bytes = (form.head_bytes + form.code_bytes) * WHIM_CUDA_TILE;
     return WHIM_CUDA_MQ_GROUPS(bytes) * WHIM_CUDA_MQ_STAGES(bytes) *
            (WHIM_CUDA_MQ_ROWS * 60 + threads / 32 * bytes);
+}
+
+/* Rows as mma_quant.cuh takes them, in tiles of `rows`: for each group [4][rows] vectors of 8 codes
+ * in F16, then [rows] scales and [rows] times a scale and the sum of its codes. */
+static inline int32_t whim_cuda_qw_group_bytes(int32_t rows)
+{
+    return rows * (64 + 2 * 4);
+}
+
+static inline int32_t whim_cuda_qw_rows(int64_t n_row)
+{
+    return n_row <= 32 ? 32 : n_row <= 64 ? 64 : WHIM_CUDA_QW_ROWS;
+}
+
+static inline int64_t whim_cuda_qw_tiles_bytes(int64_t n_row, int64_t k)
+{
+    int64_t rows = whim_cuda_qw_rows(n_row);
+    return (n_row + rows - 1) / rows * (k / 32) * whim_cuda_qw_group_bytes((int32_t)rows);
+}
+
+/* Stages of a block there, by the bytes of a tile's group and its tiles: three blocks have room on
+ * a multiprocessor, or one. And its dynamic shared memory, with two barriers for each stage. */
+#define WHIM_CUDA_QW_STAGES(bytes, n_tile) \
+    ((n_tile) == 4 || ((n_tile) == 16 && (bytes) > 320) ? 3 : 4)
+
+static inline int32_t whim_cuda_qw_bytes(whim_dtype dtype, int32_t tiles, int32_t rows)
+{
+    whim_cuda_group_form form = whim_cuda_group_form_of(dtype);
+    int32_t bytes = (form.head_bytes + form.code_bytes) * WHIM_CUDA_TILE;
+    int32_t x_bytes = rows * (dtype == WHIM_DTYPE_Q4_1 ? 72 : 68);
+    return WHIM_CUDA_QW_STAGES(bytes, tiles) *
+           (WHIM_CUDA_QW_GROUPS * (tiles * bytes + x_bytes) + 2 * 8);
 }
 
 /* Where column i of lane `lane` of a tile of plain floats lies, in bytes. */
@@ -254,7 +290,8 @@ typedef struct whim_cuda_few_args {
     int32_t has_min; /* groups of a QUANT type */
     const float *x;
     const whim_q8_block *blocks; /* [n_row, k / 32] for QUANT types, but for one row */
-    void *tiles;                 /* the rows as whim_cuda_tiles_args makes them, for BF16 */
+    void *tiles;                 /* the rows as whim_cuda_tiles_args makes them, for BF16, or
+                                  * for mma_quant.cuh (whim_cuda_qw_group_bytes) */
     whim_cuda_left left;         /* of what SwiGLU gives */
     int64_t x_stride, n_row, k;
 } whim_cuda_few_args;

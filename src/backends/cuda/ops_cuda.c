@@ -378,15 +378,15 @@ bool whim_cuda_op_accepts(whim_device *base, int32_t op, const void *args)
 
 int64_t whim_cuda_op_workspace(whim_device *base, int32_t op, const void *args)
 {
-    (void)base;
+    const whim_cuda_device *dev = (const whim_cuda_device *)base;
     switch (op) {
     case WHIM_OP_linear: {
         const whim_linear_args *a = args;
-        return whim_cuda_linear_bytes(&a->w, a->n_row);
+        return whim_cuda_linear_bytes(dev, &a->w, a->n_row);
     }
     case WHIM_OP_linear_swiglu: {
         const whim_linear_swiglu_args *a = args;
-        return whim_cuda_linear_bytes(&a->gate, a->n_row);
+        return whim_cuda_linear_bytes(dev, &a->gate, a->n_row);
     }
     case WHIM_OP_moe_experts:
         return whim_cuda_experts_bytes(args);

@@ -87,8 +87,11 @@ static int64_t few_bytes(const whim_weight *w, int64_t n_row)
     return n_row == 1 && w->k <= WHIM_CUDA_FEW_K ? 0 : rows_bytes(w, n_row);
 }
 
-int64_t whim_cuda_linear_bytes(const whim_weight *w, int64_t n_row)
+int64_t whim_cuda_linear_bytes(const whim_cuda_device *dev, const whim_weight *w, int64_t n_row)
 {
+    if (whim_cuda_is_quant_wide(dev, w, n_row)) {
+        return whim_cuda_qw_tiles_bytes(n_row, w->k);
+    }
     return is_few(w, n_row) ? few_bytes(w, n_row) : rows_bytes(w, n_row);
 }
 
@@ -102,6 +105,9 @@ static whim_err few_launch(whim_stream *base, whim_dtype dtype, whim_cuda_few_ar
     }
     const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
     whim_weight w = {.dtype = dtype, .k = a->k};
+    if (whim_cuda_is_quant_wide(dev, &w, a->n_row)) {
+        return whim_cuda_quant_launch(base, dtype, a);
+    }
     a->has_min = whim_dtype_has_min(dtype);
     bool alone = a->n_row == 1 && few_bytes(&w, 1) == 0;
     int64_t n_tile = 0, most = (int64_t)BLOCKS * dev->n_multiprocessor;
@@ -176,7 +182,7 @@ static whim_err few_wait(whim_stream *base, const whim_linear_args *a)
         s->waiting = (whim_cuda_few_args){
             .x = a->x, .x_stride = a->x_stride, .n_row = a->n_row, .k = a->w.k};
     }
-    WHIM_TRY(whim_workspace_take(base, few_bytes(&a->w, a->n_row), &blocks));
+    WHIM_TRY(whim_workspace_take(base, whim_cuda_linear_bytes(s->dev, &a->w, a->n_row), &blocks));
     s->waiting.blocks = blocks;
     s->waiting.tiles = blocks;
     s->waiting.matrix[s->waiting.n_matrix++] = m;
@@ -241,7 +247,8 @@ whim_err whim_cuda_linear(whim_stream *base, const whim_linear_args *a)
     if (!whim_cuda_op_accepts(base->device, WHIM_OP_linear, a)) {
         return WHIM_ERR_UNSUPPORTED;
     }
-    if (is_few(&a->w, a->n_row)) {
+    if (is_few(&a->w, a->n_row) ||
+        whim_cuda_is_quant_wide(((const whim_cuda_stream *)base)->dev, &a->w, a->n_row)) {
         return few_wait(base, a);
     }
     whim_cuda_linear_args args = {.op = *a};

@@ -4,7 +4,7 @@
  * with 8 rows at once, each of which joins its sum by one fma, groups in order. Rows, which the warps
  * of a block share, and weights come through a ring in shared memory, some groups at a time. */
 #pragma once
-#include "few_quant.cuh"
+#include "quant/few_quant.cuh"
 #include "mma.cuh"
 
 enum { MQ_PARTS = WHIM_CUDA_MQ_ROWS / 8, MQ_PITCH = 12 }; /* words: rows lie in banks of their own */
