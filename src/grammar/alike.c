@@ -12,6 +12,11 @@ typedef struct alike {
     whim_grammar *g;
     int32_t *queue;
     int64_t n_queue;
+    /* Bytes of which each leads elsewhere than the one before it, in a rule or in plain strings;
+     * kept for the rule that was asked for last. */
+    int32_t rule;
+    int32_t n_first;
+    uint8_t first[256];
 } alike;
 
 static int32_t next_of(const whim_grammar *g, int32_t state, int32_t byte)
@@ -20,11 +25,20 @@ static int32_t next_of(const whim_grammar *g, int32_t state, int32_t byte)
     return s->next[s->class_of[byte]];
 }
 
-/* Whether a byte leads from both where the byte before it does. */
-static bool as_before(const whim_grammar *g, int32_t state, int32_t partner, int32_t c)
+static void find_first_bytes(alike *a, int32_t state)
 {
-    const uint8_t *one = g->states[state].class_of, *two = g->states[partner].class_of;
-    return c > 0 && one[c] == one[c - 1] && two[c] == two[c - 1];
+    const gstate *s = &a->g->states[state];
+    if (a->rule == s->rule) {
+        return;
+    }
+    const uint8_t *one = s->class_of, *two = a->g->states[a->g->string_begin].class_of;
+    a->rule = s->rule;
+    a->n_first = 0;
+    for (int32_t c = 0; c < 256; c++) {
+        if (c == 0 || one[c] != one[c - 1] || two[c] != two[c - 1]) {
+            a->first[a->n_first++] = (uint8_t)c;
+        }
+    }
 }
 
 /* A state met with two different partners has none: -2. */
@@ -45,11 +59,9 @@ static void spread(alike *a)
     whim_grammar *g = a->g;
     for (int64_t i = 0; i < a->n_queue; i++) {
         int32_t state = a->queue[i], partner = g->partner[state];
-        for (int32_t c = 0; c < 256 && partner >= 0; c++) {
-            if (as_before(g, state, partner, c)) {
-                continue;
-            }
-            int32_t to = next_of(g, state, c), other = next_of(g, partner, c);
+        find_first_bytes(a, state);
+        for (int32_t k = 0; k < a->n_first && partner >= 0; k++) {
+            int32_t to = next_of(g, state, a->first[k]), other = next_of(g, partner, a->first[k]);
             if (to >= 0 && other >= 0) {
                 pair_up(a, to, other);
             }
@@ -59,17 +71,19 @@ static void spread(alike *a)
 
 /* The shortest text that tells the state from its partner, as far as the lengths of the states
  * behind it are known. */
-static uint16_t length_of(const whim_grammar *g, int32_t state)
+static uint16_t length_of(alike *a, int32_t state)
 {
+    const whim_grammar *g = a->g;
     const gstate *s = &g->states[state];
     int32_t partner = g->partner[state];
     if (partner < 0 || s->n_call > 0 || s->accepts != g->states[partner].accepts) {
         return 0;
     }
     int32_t least = GA_NEVER;
-    for (int32_t c = 0; c < 256; c++) {
-        int32_t to = next_of(g, state, c), other = next_of(g, partner, c);
-        if ((to < 0 && other < 0) || as_before(g, state, partner, c)) {
+    find_first_bytes(a, state);
+    for (int32_t k = 0; k < a->n_first; k++) {
+        int32_t to = next_of(g, state, a->first[k]), other = next_of(g, partner, a->first[k]);
+        if (to < 0 && other < 0) {
             continue;
         }
         bool same = to >= 0 && other >= 0 && g->partner[to] == other;
@@ -81,7 +95,7 @@ static uint16_t length_of(const whim_grammar *g, int32_t state)
 
 bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g)
 {
-    alike a = {.g = g};
+    alike a = {.g = g, .rule = -1};
     g->partner = whim_gb_alloc(b, g->n_state, sizeof *g->partner);
     g->alike = whim_gb_alloc(b, g->n_state, sizeof *g->alike);
     a.queue = whim_gb_alloc(b, g->n_state, sizeof *a.queue);
@@ -113,7 +127,7 @@ bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g)
     for (bool more = true; more && !whim_gb_late(b);) {
         more = false;
         for (int64_t i = a.n_queue - 1; i >= 0; i--) {
-            uint16_t length = length_of(g, a.queue[i]);
+            uint16_t length = length_of(&a, a.queue[i]);
             more = more || length != g->alike[a.queue[i]];
             g->alike[a.queue[i]] = length;
         }

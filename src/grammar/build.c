@@ -22,7 +22,7 @@ whim_err whim_grammar_builder_create(const whim_grammar_limits *limits, whim_gra
     b->limits.max_depth = b->limits.max_depth > 0 ? b->limits.max_depth : MAX_DEPTH;
     b->limits.max_ns = b->limits.max_ns > 0 ? b->limits.max_ns : MAX_MS * WHIM_NS_PER_MS;
     b->deadline = whim_clock_read(CLOCK_THREAD_CPUTIME_ID) + b->limits.max_ns;
-    b->string_rule = b->value_rule = b->number_rule = -1;
+    b->string_rule = b->value_rule = b->number_rule = b->integer_rule = -1;
     *out = b;
     return WHIM_ERR_OK;
 }

@@ -104,8 +104,11 @@ static void drop_bytes(gdfa *t, const bool *bytes)
     for (int32_t byte = 0; byte < 256; byte++) {
         kept[t->class_of[byte]] |= bytes[byte];
     }
-    for (int64_t i = 0; i < t->n_state * t->n_class; i++) {
-        t->next[i] = kept[i % t->n_class] ? t->next[i] : -1;
+    for (int64_t s = 0; s < t->n_state; s++) {
+        for (int32_t c = 0; c < t->n_class; c++) {
+            int32_t *next = &t->next[s * t->n_class + c];
+            *next = kept[c] ? *next : -1;
+        }
     }
 }
 
@@ -234,7 +237,8 @@ static bool compile(whim_grammar_builder *b, int32_t root, whim_grammar *g)
     b->rules[g->root_rule].node = root;
     g->n_rule = (int32_t)b->n_rule;
     g->tables = whim_gb_alloc(b, g->n_rule, sizeof *g->tables);
-    if (g->tables == NULL || !make_tables(b, g) || !join_tables(b, g) || !clean(b, g)) {
+    if (g->tables == NULL || !whim_grammar_share_rules(b) || !make_tables(b, g) ||
+        !join_tables(b, g) || !clean(b, g)) {
         return false;
     }
     if (g->start < 0) {

@@ -75,6 +75,23 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Sets are small, but for a few. */
+static void sort_set(int32_t *list, int64_t n)
+{
+    if (n > 16) {
+        qsort(list, (size_t)n, sizeof *list, by_value);
+        return;
+    }
+    for (int64_t i = 1; i < n; i++) {
+        int32_t value = list[i];
+        int64_t k = i;
+        for (; k > 0 && list[k - 1] > value; k--) {
+            list[k] = list[k - 1];
+        }
+        list[k] = value;
+    }
+}
+
 /* The state of the set in `cur`, made when it is new; -1 for the empty set and when the builder
  * failed. */
 static int32_t state_of(maker *m)
@@ -84,7 +101,7 @@ static int32_t state_of(maker *m)
     if (m->n_cur == 0) {
         return -1;
     }
-    qsort(m->cur, (size_t)m->n_cur, sizeof *m->cur, by_value);
+    sort_set(m->cur, m->n_cur);
     int32_t state = whim_sets_place(m->b, &m->sets, m->cur, m->n_cur);
     if (state < d->n_state) {
         return state;
@@ -153,9 +170,36 @@ static bool sort_edges(maker *m, int64_t s, int64_t *begin)
     return true;
 }
 
+/* The only edge by bytes of a state, as nearly all of those inside a text have; NULL: there are
+ * more, or none. */
+static const gedge *only_edge(const maker *m, int64_t s)
+{
+    const gedge *only = NULL;
+    for (int64_t i = m->sets.begin[s]; i < m->sets.begin[s + 1]; i++) {
+        for (int32_t e = m->nfa->first[m->sets.ints[i]]; e >= 0; e = m->nfa->edges[e].next) {
+            const gedge *edge = &m->nfa->edges[e];
+            if (edge->kind == GE_BYTES && only != NULL) {
+                return NULL;
+            }
+            only = edge->kind == GE_BYTES ? edge : only;
+        }
+    }
+    return only;
+}
+
 static void make_moves(maker *m, int64_t s)
 {
     int64_t begin[257];
+    const gedge *only = only_edge(m, s);
+    if (only != NULL) {
+        set_begin(m);
+        reach(m, only->to);
+        int32_t to = state_of(m);
+        for (int32_t c = m->dfa->class_of[only->lo]; c <= m->dfa->class_of[only->hi]; c++) {
+            m->dfa->next[s * m->dfa->n_class + c] = to;
+        }
+        return;
+    }
     if (!sort_edges(m, s, begin)) {
         return;
     }

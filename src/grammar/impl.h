@@ -119,7 +119,7 @@ struct whim_grammar_builder {
     json_t *made;         /* array that owns schemas made by merging */
     char **marks; /* literal texts and marks of the caller: special tokens inside are legal */
     int64_t n_mark, cap_mark;
-    int32_t string_rule, value_rule, number_rule; /* -1: not made yet */
+    int32_t string_rule, value_rule, number_rule, integer_rule; /* -1: not made yet */
     glength *length_rules;
     int64_t n_length_rule, cap_length_rule;
     gmatcher *matchers;
@@ -209,6 +209,9 @@ int32_t whim_gb_regex(whim_grammar_builder *b, const char *pattern, gregex_mode 
 int32_t whim_gb_json_string(whim_grammar_builder *b); /* calls of shared rules */
 int32_t whim_gb_json_number(whim_grammar_builder *b);
 int32_t whim_gb_json_value(whim_grammar_builder *b);
+/* A call of a rule, which is made at the first one. */
+int32_t whim_gb_shared(whim_grammar_builder *b, int32_t *rule, const char *name,
+                       int32_t (*make)(whim_grammar_builder *b));
 int32_t whim_gb_quoted(whim_grammar_builder *b, int32_t body);
 int32_t whim_gb_comma(whim_grammar_builder *b); /* with the white space that may follow */
 int32_t whim_gb_colon(whim_grammar_builder *b);
@@ -352,6 +355,9 @@ struct whim_grammar {
     struct gentry **entries; /* [n_state] */
     int64_t entry_bytes;
 };
+
+/* Calls of rules that are written alike become calls of one of them. */
+bool whim_grammar_share_rules(whim_grammar_builder *b);
 
 enum { GA_NEVER = 60000 };
 bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g);

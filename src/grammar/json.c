@@ -27,9 +27,8 @@ int32_t whim_gb_quoted(whim_grammar_builder *b, int32_t body)
     return whim_gb_seq(b, quote, body, quote);
 }
 
-/* A call of a rule, which is made at the first one. */
-static int32_t shared(whim_grammar_builder *b, int32_t *rule, const char *name,
-                      int32_t (*make)(whim_grammar_builder *b))
+int32_t whim_gb_shared(whim_grammar_builder *b, int32_t *rule, const char *name,
+                       int32_t (*make)(whim_grammar_builder *b))
 {
     if (*rule < 0) {
         *rule = whim_gb_rule(b, NULL, name);
@@ -48,7 +47,7 @@ static int32_t make_string(whim_grammar_builder *b)
 
 int32_t whim_gb_json_string(whim_grammar_builder *b)
 {
-    return shared(b, &b->string_rule, "a string", make_string);
+    return whim_gb_shared(b, &b->string_rule, "a string", make_string);
 }
 
 static int32_t make_number(whim_grammar_builder *b)
@@ -59,7 +58,7 @@ static int32_t make_number(whim_grammar_builder *b)
 
 int32_t whim_gb_json_number(whim_grammar_builder *b)
 {
-    return shared(b, &b->number_rule, "a number", make_number);
+    return whim_gb_shared(b, &b->number_rule, "a number", make_number);
 }
 
 static int32_t any_object(whim_grammar_builder *b)
@@ -88,13 +87,13 @@ static int32_t make_value(whim_grammar_builder *b)
 
 int32_t whim_gb_json_value(whim_grammar_builder *b)
 {
-    return shared(b, &b->value_rule, "a value", make_value);
+    return whim_gb_shared(b, &b->value_rule, "a value", make_value);
 }
 
 whim_grammar_node whim_grammar_json_object(whim_grammar_builder *b)
 {
     int32_t rule = -1;
-    return shared(b, &rule, "an object", any_object);
+    return whim_gb_shared(b, &rule, "an object", any_object);
 }
 
 /* --- constants -------------------------------------------------------------------------------- */

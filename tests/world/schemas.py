@@ -36,7 +36,7 @@ class Judge:
 
     def takes(self, instance):
         text = json.dumps(instance, ensure_ascii=False)
-        taken, first, slowest, fitting = map(int, self.ask("I" + text).split())
+        taken, first, slowest, fitting = map(int, self.ask("I" + text).split()[:4])
         left = text.encode("utf-8", "surrogatepass")[fitting:fitting + 40].decode("utf-8", "replace")
         return taken == 1, first, slowest, left
 

@@ -160,6 +160,11 @@ static int32_t integer_node(whim_grammar_builder *b, const json_t *s, const gbou
     return whim_gb_pair(b, GN_BOTH, range, multiple);
 }
 
+static int32_t any_integer(whim_grammar_builder *b)
+{
+    return whim_gb_int_range(b, -MOST, MOST);
+}
+
 static int32_t number_node(whim_grammar_builder *b, const json_t *s, const char *type, bool plain,
                            const gplace *place)
 {
@@ -191,10 +196,14 @@ static int32_t number_node(whim_grammar_builder *b, const json_t *s, const char 
             divisor = (int64_t)m;
         }
     }
+    bool bounded = bounds.has_lo || bounds.has_hi;
+    if (integer && !plain && !bounded && divisor <= 1) {
+        return whim_gb_shared(b, &b->integer_rule, "an integer", any_integer);
+    }
     if (integer) {
         return integer_node(b, s, &bounds, divisor, place);
     }
-    if (!plain && !bounds.has_lo && !bounds.has_hi && most_digits < 0) {
+    if (!plain && !bounded && most_digits < 0) {
         return whim_gb_json_number(b);
     }
     return whim_gb_decimals(b, &bounds, most_digits, whim_gplace_text(place, buf));

@@ -6,7 +6,7 @@
  * standard input, line by line, for the scripts of tests/world:
  *   S<schema>   "ok <microseconds of compiling>" or "error <why not>"
  *   I<answer>   "<0 or 1: taken> <microseconds of the first mask> <of the slowest one> <bytes that
- *               fit>"
+ *               fit> <hash of all masks>"
  *   W<number>   a random answer, or nothing when it did not end */
 #include "unit/grammar/grammar_fixture.h"
 
@@ -38,6 +38,15 @@ static whim_grammar *judge_schema(const char *text)
     return g;
 }
 
+/* Tells masks of one build from those of another (FNV-1a). */
+static uint64_t hash_of(uint64_t hash, const uint32_t *mask, int64_t n_word)
+{
+    for (int64_t i = 0; i < n_word; i++) {
+        hash = (hash ^ mask[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
 static void judge_answer(whim_grammar *g, const char *text)
 {
     static uint32_t mask[1 << 14];
@@ -50,12 +59,14 @@ static void judge_answer(whim_grammar *g, const char *text)
     whim_err err = whim_tokenizer_encode(fixture_tok, text, (int64_t)strlen(text),
                                          &(whim_encode_opts){0}, &ids, &diag);
     bool fits = err == WHIM_ERR_OK;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (int64_t i = 0; i <= ids.n && fits; i++) {
         int64_t start = whim_clock_read(CLOCK_THREAD_CPUTIME_ID);
         bool held = whim_grammar_mask(s, mask, n_word);
         int64_t us = microseconds_since(start);
         first = i == 0 ? us : first;
         slowest = us > slowest ? us : slowest;
+        hash = hash_of(hash, mask, held ? n_word : 0);
         if (i < ids.n) {
             fits = whim_grammar_accept(s, ids.ids[i]);
             assert_true(fits == (!held || fixture_bit(mask, ids.ids[i])));
@@ -64,8 +75,8 @@ static void judge_answer(whim_grammar *g, const char *text)
             fitting += fits ? n : 0;
         }
     }
-    printf("%d %lld %lld %lld\n", fits && whim_grammar_may_end(s), (long long)first,
-           (long long)slowest, (long long)fitting);
+    printf("%d %lld %lld %lld %llu\n", fits && whim_grammar_may_end(s), (long long)first,
+           (long long)slowest, (long long)fitting, (unsigned long long)hash);
     whim_grammar_state_destroy(s);
     whim_ids_deinit(&ids);
 }
