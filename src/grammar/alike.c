@@ -106,7 +106,6 @@ bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g)
     for (int64_t s = 0; s < g->n_state; s++) {
         g->partner[s] = -1;
     }
-    int32_t body = next_of(g, g->string_begin, '"');
     for (int64_t s = 0; s < g->n_state; s++) {
         /* All that a schema puts between quotes is JSON, so that the plain string never ends before
          * it; the root, with expressions of the caller, and rules that a caller wrote may hold
@@ -114,8 +113,8 @@ bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g)
         bool first = !b->has_named_rules && g->states[s].rule != g->root_rule &&
                      (s == 0 || g->states[s - 1].rule != g->states[s].rule);
         int32_t to = first ? next_of(g, (int32_t)s, '"') : -1;
-        if (to >= 0 && s != g->string_begin) {
-            pair_up(&a, to, body);
+        if (to >= 0 && to < g->n_state && s != g->string_begin) {
+            pair_up(&a, to, g->string_body);
         }
     }
     spread(&a);

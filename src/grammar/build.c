@@ -40,7 +40,6 @@ void whim_grammar_builder_destroy(whim_grammar_builder *b)
     }
     json_decref(b->made);
     whim_matchers_deinit(b);
-    whim_free(b->length_rules);
     whim_product_deinit(&b->product);
     whim_free(b->nodes);
     whim_free(b->kids);

@@ -19,14 +19,16 @@ static bool make_tables(whim_grammar_builder *b, whim_grammar *g)
     int64_t n = 0, n_state = 0;
     bool ok = queue != NULL && seen != NULL;
     if (ok) {
-        queue[n++] = g->root_rule;
         queue[n++] = b->string_rule;
+        queue[n++] = g->root_rule;
         seen[g->root_rule] = seen[b->string_rule] = 1;
     }
     for (int64_t i = 0; i < n && ok; i++) {
         int32_t rule = queue[i];
         gdfa *table = &g->tables[rule];
-        ok = whim_dfa_of_node(b, b->rules[rule].node, b->rules[rule].takes_empty, table);
+        ok = b->rules[rule].counts
+                 ? whim_counted_table(b, &g->tables[b->string_rule], table)
+                 : whim_dfa_of_node(b, b->rules[rule].node, b->rules[rule].takes_empty, table);
         n_state += table->n_state;
         if (ok && n_state > b->limits.max_nodes) {
             whim_gb_fail(b, WHIM_ERR_INVALID,
@@ -91,8 +93,9 @@ static bool join_tables(whim_grammar_builder *b, whim_grammar *g)
     g->start = g->tables[g->root_rule].n_state > 0 ? base[g->root_rule] : -1;
     g->string_begin = base[b->string_rule];
     g->n_string = (int32_t)g->tables[b->string_rule].n_state;
+    g->string_body = whim_grammar_next(g, g->string_begin, '"');
     whim_free(base);
-    return true;
+    return whim_counted_join(b, g);
 }
 
 /* --- dead ends -------------------------------------------------------------------------------- */
@@ -112,6 +115,11 @@ static void drop_bytes(gdfa *t, const bool *bytes)
     }
 }
 
+static bool is_live(const whim_grammar *g, const uint8_t *live, int32_t state)
+{
+    return state < g->n_state ? live[state] != 0 : whim_counted_is_live(g, live, state);
+}
+
 static bool goes_on(const whim_grammar *g, const uint8_t *live, int64_t s)
 {
     const gstate *state = &g->states[s];
@@ -119,7 +127,7 @@ static bool goes_on(const whim_grammar *g, const uint8_t *live, int64_t s)
         return true;
     }
     for (int32_t c = 0; c < g->tables[state->rule].n_class; c++) {
-        if (state->next[c] >= 0 && live[state->next[c]]) {
+        if (state->next[c] >= 0 && is_live(g, live, state->next[c])) {
             return true;
         }
     }
@@ -155,7 +163,7 @@ static bool clean(whim_grammar_builder *b, whim_grammar *g)
     for (int32_t r = 0; r < g->n_rule; r++) {
         gdfa *t = &g->tables[r];
         for (int64_t i = 0; i < t->n_state * t->n_class; i++) {
-            t->next[i] = t->next[i] >= 0 && live[t->next[i]] ? t->next[i] : -1;
+            t->next[i] = t->next[i] >= 0 && is_live(g, live, t->next[i]) ? t->next[i] : -1;
         }
     }
     for (int64_t s = 0; s < g->n_state; s++) {
@@ -250,6 +258,7 @@ static bool compile(whim_grammar_builder *b, int32_t root, whim_grammar *g)
             b->impossible.text[0] != '\0' ? ": " : "", b->impossible.text);
         return false;
     }
+    whim_grammar_find_free(b, g);
     return check_calls(b, g) && whim_grammar_find_alike(b, g);
 }
 
@@ -288,7 +297,9 @@ void whim_grammar_unref(whim_grammar *g)
     if (g == NULL || __atomic_sub_fetch(&g->n_ref, 1, __ATOMIC_ACQ_REL) > 0) {
         return;
     }
-    whim_entries_free(g->entries, g->n_state);
+    for (int64_t i = 0; i < g->cap_entry; i++) {
+        whim_entry_free(g->entries[i].entry);
+    }
     for (int32_t r = 0; r < g->n_rule && g->tables != NULL; r++) {
         whim_dfa_deinit(&g->tables[r]);
     }
@@ -300,6 +311,8 @@ void whim_grammar_unref(whim_grammar *g)
     whim_free(g->tables);
     whim_free(g->states);
     whim_free(g->calls);
+    whim_free(g->entries);
+    whim_free(g->counted);
     whim_free(g->partner);
     whim_free(g->alike);
     whim_free(g);

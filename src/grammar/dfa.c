@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_SET_INTS = 16 << 20, MAX_ENTRIES = 16 << 20 };
@@ -69,26 +68,19 @@ static void reach(maker *m, int32_t state)
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Sets are small, but for a few. */
+/* Shell's way: sets are small but for a few, and many. */
 static void sort_set(int32_t *list, int64_t n)
 {
-    if (n > 16) {
-        qsort(list, (size_t)n, sizeof *list, by_value);
-        return;
-    }
-    for (int64_t i = 1; i < n; i++) {
-        int32_t value = list[i];
-        int64_t k = i;
-        for (; k > 0 && list[k - 1] > value; k--) {
-            list[k] = list[k - 1];
+    static const int32_t gaps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1};
+    for (size_t g = 0; g < sizeof gaps / sizeof gaps[0]; g++) {
+        for (int64_t i = gaps[g]; i < n; i++) {
+            int32_t value = list[i];
+            int64_t k = i;
+            for (; k >= gaps[g] && list[k - gaps[g]] > value; k -= gaps[g]) {
+                list[k] = list[k - gaps[g]];
+            }
+            list[k] = value;
         }
-        list[k] = value;
     }
 }
 

@@ -50,7 +50,9 @@ typedef struct grule {
     const void *schema; /* json_t of the document, NULL: none */
     int32_t depth;      /* of that schema inside others */
     bool takes_empty;   /* where it is called nothing may stand, too; the rule itself takes more */
-    char *path;         /* for messages */
+    bool counts;        /* strings of `lo` to `hi` characters, -1: no limit; there is no node */
+    int64_t lo, hi;
+    char *path; /* for messages */
 } grule;
 
 typedef struct gmove {
@@ -91,12 +93,6 @@ typedef struct gmatcher {
 } gmatcher;
 void whim_matchers_deinit(struct whim_grammar_builder *b);
 
-/* The rule for strings of some lengths. */
-typedef struct glength {
-    int64_t lo, hi;
-    int32_t rule;
-} glength;
-
 struct whim_grammar_builder {
     whim_grammar_limits limits;
     int64_t deadline;
@@ -120,8 +116,6 @@ struct whim_grammar_builder {
     char **marks; /* literal texts and marks of the caller: special tokens inside are legal */
     int64_t n_mark, cap_mark;
     int32_t string_rule, value_rule, number_rule, integer_rule; /* -1: not made yet */
-    glength *length_rules;
-    int64_t n_length_rule, cap_length_rule;
     gmatcher *matchers;
     int64_t n_matcher, cap_matcher;
     int64_t n_choice;     /* choices of schemas merged so far */
@@ -330,9 +324,24 @@ typedef struct gstate {
     bool moves;   /* a byte may follow inside the rule */
     bool plain;   /* neither accepts nor calls */
     bool is_last; /* accepts, and nothing else: a call that leads here is the rule's last act */
+    bool is_free; /* any text that a JSON string need not escape may come, and again behind it */
 } gstate;
 
 struct gentry;
+
+/* A mask that is kept. */
+typedef struct gkept_entry {
+    int32_t state;
+    struct gentry *entry; /* NULL: an empty slot */
+} gkept_entry;
+
+/* The rule for strings of `lo` to `hi` characters (-1: no limit). Its states are those of plain
+ * strings, once for each number of characters up to `most`. They are numbers from `begin` on and
+ * nowhere written down: a length of thousands costs nothing. */
+typedef struct gcounted {
+    int32_t rule, begin;
+    int64_t lo, hi, most;
+} gcounted;
 
 struct whim_grammar {
     int32_t n_ref; /* atomic */
@@ -345,6 +354,9 @@ struct whim_grammar {
     int32_t root_rule;
     int32_t start;
     int32_t string_begin, n_string; /* states of the shared rule for strings */
+    int32_t string_body;            /* that between the quotes where a character may begin */
+    gcounted *counted;              /* in the order of `begin`, which is n_state for the first */
+    int32_t n_counted;
     int32_t *partner; /* [n_state] the state of that rule that this one is like, or < 0 */
     uint16_t *alike; /* [n_state] the shortest text that tells the two apart; GA_NEVER: none does */
     char **marks;
@@ -352,14 +364,49 @@ struct whim_grammar {
     /* Masks that cost much to find, kept for the vocabulary that asked first. */
     pthread_mutex_t lock;
     int64_t vocab_serial;
-    struct gentry **entries; /* [n_state] */
+    gkept_entry *entries; /* [cap_entry], a power of two: found by a hash of the state */
+    int64_t n_entry, cap_entry;
     int64_t entry_bytes;
 };
+
+/* --- strings of some lengths (counted.c) ------------------------------------------------------ */
+
+/* The table of the state that such a rule starts in, made from that of plain strings. */
+bool whim_counted_table(whim_grammar_builder *b, const gdfa *string, gdfa *out);
+/* Give numbers to the states of all such rules that have a table. */
+bool whim_counted_join(whim_grammar_builder *b, whim_grammar *g);
+/* Whether an answer can be finished from the first state behind the quote. */
+bool whim_counted_is_live(const whim_grammar *g, const uint8_t *live, int32_t state);
+/* The rule of a state; *count: the characters so far, *inner: the state of plain strings. */
+const gcounted *whim_counted_find(const whim_grammar *g, int32_t state, int64_t *count,
+                                  int32_t *inner);
+/* The state that a byte leads to, or -1. */
+int32_t whim_counted_next(const whim_grammar *g, int32_t state, uint8_t byte);
+/* The state of plain strings that it is like, and no more than the length of the shortest text that
+ * tells the two apart. */
+int32_t whim_counted_partner(const whim_grammar *g, int32_t state);
+uint16_t whim_counted_alike(const whim_grammar *g, int32_t state);
+
+/* What is known of any state but where bytes lead to from it. */
+static inline const gstate *whim_grammar_at(const whim_grammar *g, int32_t state)
+{
+    return &g->states[state < g->n_state ? state : whim_counted_partner(g, state)];
+}
+
+static inline int32_t whim_grammar_next(const whim_grammar *g, int32_t state, uint8_t byte)
+{
+    if (state >= g->n_state) {
+        return whim_counted_next(g, state, byte);
+    }
+    const gstate *s = &g->states[state];
+    return s->next[s->class_of[byte]];
+}
 
 /* Calls of rules that are written alike become calls of one of them. */
 bool whim_grammar_share_rules(whim_grammar_builder *b);
 
 enum { GA_NEVER = 60000 };
 bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g);
+void whim_grammar_find_free(whim_grammar_builder *b, whim_grammar *g);
 
 #endif

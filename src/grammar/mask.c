@@ -10,16 +10,13 @@
 /* A walk over fewer nodes is not worth keeping; and what a grammar may keep in all. */
 enum { CHEAP_NODES = 2000, KEPT_BYTES = 4 << 20 };
 
-void whim_entries_free(gentry **entries, int64_t n)
+void whim_entry_free(gentry *e)
 {
-    for (int64_t i = 0; entries != NULL && i < n; i++) {
-        if (entries[i] != NULL) {
-            whim_free(entries[i]->bits);
-            whim_free(entries[i]->pops);
-            whim_free(entries[i]);
-        }
+    if (e != NULL) {
+        whim_free(e->bits);
+        whim_free(e->pops);
+        whim_free(e);
     }
-    whim_free(entries);
 }
 
 static void pop_add(gwalk *w, gentry *pops, int32_t node)
@@ -54,6 +51,16 @@ static void copy_below(gwalk *w, const whim_grammar_vocab *v, int32_t node, uint
     }
 }
 
+static int32_t partner_of(const whim_grammar *g, int32_t state)
+{
+    return state < g->n_state ? g->partner[state] : whim_counted_partner(g, state);
+}
+
+static int32_t alike_of(const whim_grammar *g, int32_t state)
+{
+    return state < g->n_state ? g->alike[state] : whim_counted_alike(g, state);
+}
+
 /* Whether no token below the node can tell where the walk stands from a plain string. */
 static bool is_alike(const gwalk *w, int32_t level, const gtrie_node *node)
 {
@@ -61,8 +68,24 @@ static bool is_alike(const gwalk *w, int32_t level, const gtrie_node *node)
     if (set->n != 1 || set->popped) {
         return false;
     }
-    int32_t length = w->g->alike[w->configs[set->begin].state];
+    int32_t length = alike_of(w->g, w->configs[set->begin].state);
     return length == GA_NEVER || (node->height < UINT8_MAX && length > node->height);
+}
+
+/* Whether all tokens below the node may come. */
+static bool is_free(const gwalk *w, int32_t level, const gtrie_node *node)
+{
+    const glevel *set = &w->levels[level];
+    int32_t state = set->n == 1 ? w->configs[set->begin].state : 0;
+    return node->is_text && set->n == 1 && state < w->g->n_state && w->g->states[state].is_free;
+}
+
+static void take_below(const whim_grammar_vocab *v, int32_t node, uint32_t *bits)
+{
+    for (int32_t k = v->nodes[node + 1].first_tok; k < v->nodes[v->nodes[node].skip].first_tok;
+         k++) {
+        bits[v->tokens[k] >> 5] |= UINT32_C(1) << (v->tokens[k] & 31);
+    }
 }
 
 int64_t whim_mask_below(gwalk *w, const whim_grammar_vocab *v, int32_t node, uint32_t *bits,
@@ -85,7 +108,10 @@ int64_t whim_mask_below(gwalk *w, const whim_grammar_vocab *v, int32_t node, uin
         if (pops != NULL && w->levels[level].popped && nodes[i].skip > i + 1) {
             pop_add(w, pops, i);
         }
-        if (like != NULL && is_alike(w, level, &nodes[i])) {
+        if (is_free(w, level, &nodes[i])) {
+            take_below(v, i, bits);
+            i = nodes[i].skip;
+        } else if (like != NULL && is_alike(w, level, &nodes[i])) {
             copy_below(w, v, i, bits, pops, like);
             i = nodes[i].skip;
         } else {
@@ -93,6 +119,41 @@ int64_t whim_mask_below(gwalk *w, const whim_grammar_vocab *v, int32_t node, uin
         }
     }
     return n_seen;
+}
+
+/* The slot of a state, or the empty one where it would stand; there are some. */
+static gkept_entry *slot_of(const whim_grammar *g, int32_t state)
+{
+    uint64_t at = (uint64_t)(uint32_t)state * 0x9E3779B97F4A7C15u >> 32;
+    for (;; at++) {
+        gkept_entry *slot = &g->entries[at & (uint64_t)(g->cap_entry - 1)];
+        if (slot->entry == NULL || slot->state == state) {
+            return slot;
+        }
+    }
+}
+
+/* Room for one more entry. */
+static bool slots_grow(whim_grammar *g)
+{
+    gkept_entry *old = g->entries;
+    int64_t n = g->cap_entry;
+    if (2 * (g->n_entry + 1) <= n) {
+        return true;
+    }
+    gkept_entry *more = whim_alloc_array(n > 0 ? 2 * n : 64, sizeof *more);
+    if (more == NULL) {
+        return false;
+    }
+    g->entries = more;
+    g->cap_entry = n > 0 ? 2 * n : 64;
+    for (int64_t i = 0; i < n; i++) {
+        if (old[i].entry != NULL) {
+            *slot_of(g, old[i].state) = old[i];
+        }
+    }
+    whim_free(old);
+    return true;
 }
 
 /* The kept entry, if any. */
@@ -104,7 +165,7 @@ static const gentry *entry_kept(whim_grammar *g, const whim_grammar_vocab *v, in
     }
     pthread_mutex_lock(&g->lock);
     const gentry *kept =
-        g->entries != NULL && g->vocab_serial == v->serial ? g->entries[state] : NULL;
+        g->cap_entry > 0 && g->vocab_serial == v->serial ? slot_of(g, state)->entry : NULL;
     pthread_mutex_unlock(&g->lock);
     return kept;
 }
@@ -118,17 +179,17 @@ static const gentry *entry_keep(whim_grammar *g, const whim_grammar_vocab *v, in
     int64_t bytes = v->n_word * (int64_t)sizeof *e->bits + e->cap_pop * (int64_t)sizeof *e->pops +
                     (int64_t)sizeof *e;
     pthread_mutex_lock(&g->lock);
-    if (g->entries == NULL) {
-        g->entries = whim_alloc_array(g->n_state, sizeof *g->entries);
+    if (g->n_entry == 0) {
         g->vocab_serial = v->serial;
     }
-    if (g->entries != NULL && g->vocab_serial == v->serial && g->entries[state] == NULL &&
-        g->entry_bytes + bytes <= KEPT_BYTES) {
+    if (g->vocab_serial == v->serial && g->entry_bytes + bytes <= KEPT_BYTES && slots_grow(g) &&
+        slot_of(g, state)->entry == NULL) {
         gentry *copy = whim_alloc(sizeof *copy);
         if (copy != NULL) {
             *copy = *e;
             *e = (gentry){0};
-            g->entries[state] = copy;
+            *slot_of(g, state) = (gkept_entry){state, copy};
+            g->n_entry++;
             g->entry_bytes += bytes;
             kept = copy;
         }
@@ -144,9 +205,10 @@ const gentry *whim_mask_entry(gwalk *w, whim_grammar *g, const whim_grammar_voca
     if (kept != NULL) {
         return kept;
     }
-    if (g->partner[state] >= 0) {
-        like = v->string_entries[g->partner[state] - g->string_begin];
-        if (g->alike[state] == GA_NEVER || g->alike[state] > v->max_bytes) {
+    if (partner_of(g, state) >= 0) {
+        int32_t alike = alike_of(g, state);
+        like = v->string_entries[partner_of(g, state) - g->string_begin];
+        if (alike == GA_NEVER || alike > v->max_bytes) {
             return like;
         }
     }
@@ -158,6 +220,9 @@ const gentry *whim_mask_entry(gwalk *w, whim_grammar *g, const whim_grammar_voca
     }
     if (scratch->bits == NULL) {
         return NULL;
+    }
+    if (state >= g->n_state && partner_of(g, state) == g->string_body) {
+        return whim_mask_of_length(g, v, state, scratch) ? scratch : NULL;
     }
     scratch->n_pop = 0;
     whim_walk_one(w, state, w->frames[FRAME_BASE].self);

@@ -16,6 +16,7 @@ typedef struct gtrie_node {
     uint16_t depth;    /* from 1 */
     uint8_t byte;
     uint8_t height; /* bytes of the longest token below; 255: that many or more */
+    bool is_text; /* what tokens add below is whole characters that a JSON string need not escape */
 } gtrie_node;
 
 /* What may come next in one state, whatever called its rule: the tokens that stay inside the rule
@@ -29,7 +30,7 @@ typedef struct gentry {
 /* Whether a list holds an id. */
 bool whim_ids_have(const int32_t *list, int32_t n, int32_t id);
 
-void whim_entries_free(gentry **entries, int64_t n);
+void whim_entry_free(gentry *e); /* NULL is legal */
 
 struct whim_grammar_vocab {
     int64_t serial; /* differs between vocabularies of a process */
@@ -49,7 +50,20 @@ struct whim_grammar_vocab {
     /* Strings are in every schema: their masks are found once. */
     whim_grammar *string;
     gentry **string_entries; /* [n_string of that grammar] */
+    /* From where a character may begin, so that masks of strings with lengths need no walk: how
+     * many each token begins, which tokens end just with the string, and how many were begun where
+     * the pops of that entry are. */
+    uint16_t *n_char; /* [32 * n_word] */
+    uint32_t *closes; /* [n_word] bits */
+    uint16_t *pop_n_char;
 };
+
+/* Find these three. */
+WHIM_MUST_CHECK whim_err whim_vocab_find_lengths(whim_grammar_vocab *v);
+/* The entry of a state of a string with lengths where a character may begin; `e` has room for bits.
+ * False: no memory. */
+bool whim_mask_of_length(const whim_grammar *g, const whim_grammar_vocab *v, int32_t state,
+                         gentry *e);
 
 typedef struct gconfig {
     int32_t state, list;

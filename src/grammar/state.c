@@ -39,7 +39,7 @@ static void stand(whim_grammar_state *s, const gconfig *places, int64_t n)
     s->n_root = 0;
     memcpy(s->cur, places, (size_t)n * sizeof *s->cur);
     for (int64_t i = 0; i < n; i++) {
-        if (s->g->states[s->cur[i].state].rule == s->g->root_rule) {
+        if (whim_grammar_at(s->g, s->cur[i].state)->rule == s->g->root_rule) {
             s->root[s->n_root++] = s->cur[i];
         }
     }
@@ -162,7 +162,7 @@ bool whim_grammar_mask(whim_grammar_state *s, uint32_t *mask, int64_t n_word)
     s->walk.failed = false;
     s->walk.work = s->walk.looks = 0;
     for (int64_t i = 0; i < s->n_cur; i++) {
-        if (s->g->states[s->cur[i].state].moves) {
+        if (whim_grammar_at(s->g, s->cur[i].state)->moves) {
             mask_place(s, s->cur[i]);
         }
     }
@@ -251,7 +251,7 @@ bool whim_grammar_must_end(const whim_grammar_state *s)
 {
     bool moves = false;
     for (int64_t i = 0; i < s->n_cur; i++) {
-        moves = moves || s->g->states[s->cur[i].state].moves;
+        moves = moves || whim_grammar_at(s->g, s->cur[i].state)->moves;
     }
     return s->ended && !moves;
 }

@@ -3,6 +3,7 @@
 #include "grammar/mask.h"
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,34 @@ static void close_nodes(whim_grammar_vocab *v, const int32_t *open, int32_t n, i
     }
 }
 
+/* Whether the byte stands for itself inside a JSON string. */
+static bool is_text(uint8_t c)
+{
+    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+/* The nodes above a token below which it adds something else than text. */
+static void note_text(whim_grammar_vocab *v, const item *it, const int32_t *open)
+{
+    int32_t end = it->n; /* what follows is text */
+    int32_t at = it->n - 1;
+    for (; at > 0; at--) {
+        uint8_t c = (uint8_t)it->bytes[at];
+        if (is_text(c) && end == at + 1) {
+            end = at;
+        } else if (c >= 0xC0 && whim_utf8_valid_prefix(it->bytes + at, end - at) == end - at) {
+            end = at;
+        } else if (c >= 0x80 && c < 0xC0) {
+            v->nodes[open[at - 1]].is_text = false; /* inside a character */
+        } else {
+            break;
+        }
+    }
+    for (; at > 0; at--) {
+        v->nodes[open[at - 1]].is_text = false;
+    }
+}
+
 /* Nodes in the order of a walk: behind a token come the bytes that the next one adds. `open` are
  * the nodes above. */
 static void fill(whim_grammar_vocab *v, const item *items, int32_t n_item, int32_t *open)
@@ -88,10 +117,12 @@ static void fill(whim_grammar_vocab *v, const item *items, int32_t n_item, int32
         for (; depth < items[i].n; depth++) {
             v->nodes[n] = (gtrie_node){.first_tok = i,
                                        .depth = (uint16_t)(depth + 1),
+                                       .is_text = true,
                                        .byte = (uint8_t)items[i].bytes[depth]};
             open[depth] = n++;
         }
         v->tokens[i] = items[i].id;
+        note_text(v, &items[i], open);
     }
     close_nodes(v, open, n, depth, 0);
     v->nodes[n].first_tok = n_item;
@@ -176,6 +207,9 @@ whim_err whim_grammar_vocab_create(const whim_tokenizer *tok, const int32_t *end
     if (err == WHIM_ERR_OK) {
         err = make_string_entries(v);
     }
+    if (err == WHIM_ERR_OK) {
+        err = whim_vocab_find_lengths(v);
+    }
     if (err != WHIM_ERR_OK) {
         whim_grammar_vocab_destroy(v);
         return err;
@@ -194,9 +228,13 @@ void whim_grammar_vocab_destroy(whim_grammar_vocab *v)
     if (v == NULL) {
         return;
     }
-    if (v->string != NULL) {
-        whim_entries_free(v->string_entries, v->string->n_string);
+    for (int32_t i = 0; v->string_entries != NULL && i < v->string->n_string; i++) {
+        whim_entry_free(v->string_entries[i]);
     }
+    whim_free(v->string_entries);
+    whim_free(v->n_char);
+    whim_free(v->closes);
+    whim_free(v->pop_n_char);
     whim_grammar_unref(v->string);
     whim_free(v->nodes);
     whim_free(v->tokens);

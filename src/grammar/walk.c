@@ -167,7 +167,7 @@ static void set_close(gwalk *w, glevel *set)
     const whim_grammar *g = w->g;
     for (int64_t at = 0; at < w->n_todo && !w->failed; at++) {
         gconfig c = {w->configs[set->begin + w->todo[at].place].state, w->todo[at].list};
-        const gstate *s = &g->states[c.state];
+        const gstate *s = whim_grammar_at(g, c.state);
         if (s->accepts) {
             list_return(w, set, c.list);
         }
@@ -243,13 +243,12 @@ bool whim_walk_step(gwalk *w, int32_t level, uint8_t byte)
     if (from->n == 1 && begin < w->cap_config) {
         /* Most steps: one place before and behind, which neither ends nor calls. */
         gconfig c = w->configs[from->begin];
-        const gstate *s = &g->states[c.state];
-        int32_t to = s->next[s->class_of[byte]];
+        int32_t to = whim_grammar_next(g, c.state, byte);
         set->popped = false;
         if (to < 0) {
             return false;
         }
-        if (g->states[to].plain) {
+        if (whim_grammar_at(g, to)->plain) {
             *set =
                 (glevel){.begin = begin, .n = 1, .n_frame = from->n_frame, .n_list = from->n_list};
             w->configs[begin] = (gconfig){to, c.list};
@@ -259,8 +258,7 @@ bool whim_walk_step(gwalk *w, int32_t level, uint8_t byte)
     set = set_begin(w, level + 1);
     for (int32_t i = 0; i < from->n; i++) {
         gconfig c = w->configs[from->begin + i];
-        const gstate *s = &g->states[c.state];
-        int32_t to = s->next[s->class_of[byte]];
+        int32_t to = whim_grammar_next(g, c.state, byte);
         if (to >= 0) {
             place_add(w, set, to, c.list);
         }

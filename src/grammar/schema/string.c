@@ -44,9 +44,9 @@
 #define RE_GROUP "\\((\\?:)?" RE_PIECES "(\\|" RE_PIECES ")*\\)" RE_TIMES
 #define RE_BRANCH "\\^?(" RE_ATOM RE_TIMES "|" RE_GROUP ")*\\$?"
 
-/* From so many characters on texts of the same lengths share a rule; and texts with a pattern or
- * format, too, are at most so long. */
-enum { SHARED_LENGTH = 16, MAX_OF_PATTERN = 1024 };
+/* Texts with a pattern or format are at most so long; and no answer has as many characters as the
+ * second says, which is no bound therefore. */
+enum { MAX_OF_PATTERN = 1024, NO_BOUND = 1000000000 };
 
 static const struct {
     const char *name,
@@ -176,6 +176,7 @@ static int32_t string_body(whim_grammar_builder *b, const json_t *s, bool plain,
     if (hi >= 0 && lo > hi) {
         return whim_gb_impossible(b, place, "minLength", "is more than maxLength");
     }
+    hi = hi >= NO_BOUND ? -1 : hi;
     if ((pattern != NULL && !json_is_string(pattern)) ||
         (format != NULL && !json_is_string(format))) {
         return whim_gb_fail(b, WHIM_ERR_INVALID, "%s: pattern and format must be texts", path);
@@ -204,23 +205,20 @@ static int32_t string_body(whim_grammar_builder *b, const json_t *s, bool plain,
 }
 
 /* A call of the rule for strings that are held to lengths alone, which all with the same lengths
- * share: written out it has dozens of states for each character. */
-static int32_t string_of_length(whim_grammar_builder *b, int32_t body)
+ * share. */
+static int32_t string_of_length(whim_grammar_builder *b, int64_t lo, int64_t hi)
 {
-    gnode node = b->nodes[body];
-    for (int64_t i = 0; i < b->n_length_rule; i++) {
-        if (b->length_rules[i].lo == node.lo && b->length_rules[i].hi == node.hi) {
-            return whim_gb_call(b, b->length_rules[i].rule);
+    for (int64_t i = 0; i < b->n_rule; i++) {
+        if (b->rules[i].counts && b->rules[i].lo == lo && b->rules[i].hi == hi) {
+            return whim_gb_call(b, (int32_t)i);
         }
     }
-    int32_t string = whim_gb_quoted(b, body), rule = whim_gb_rule(b, NULL, "a string");
-    glength made = {.lo = node.lo, .hi = node.hi, .rule = rule};
-    if (rule < 0 || string < 0 ||
-        whim_gb_append(b, &b->length_rules, &b->n_length_rule, &b->cap_length_rule, &made, 1,
-                       sizeof made) < 0) {
-        return -1;
+    int32_t rule = whim_gb_rule(b, NULL, "a string");
+    if (rule >= 0) {
+        b->rules[rule].counts = true;
+        b->rules[rule].lo = lo;
+        b->rules[rule].hi = hi;
     }
-    b->rules[rule].node = string;
     return whim_gb_call(b, rule);
 }
 
@@ -238,12 +236,12 @@ int32_t whim_gb_schema_string(whim_grammar_builder *b, const json_t *s, const gp
     }
     static const char *const others[] = {"pattern", "format", GK_PATTERNS, GK_NOT_PATTERNS,
                                          GK_NOT_VALUES};
-    bool length_alone =
-        b->nodes[body].kind == GN_REPEAT && b->nodes[body].hi >= SHARED_LENGTH && !b->without_calls;
+    bool length_alone = b->nodes[body].kind == GN_REPEAT && !b->without_calls;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         length_alone = length_alone && json_object_get(s, others[i]) == NULL;
     }
-    return length_alone ? string_of_length(b, body) : whim_gb_quoted(b, body);
+    return length_alone ? string_of_length(b, b->nodes[body].lo, b->nodes[body].hi)
+                        : whim_gb_quoted(b, body);
 }
 
 whim_grammar_node whim_grammar_schema_text(whim_grammar_builder *b, const json_t *schema,

@@ -395,7 +395,10 @@ static void large_schemas_meet_a_limit(void **state)
         deep = json_pack("{s:s,s:o}", "type", "array", "items", deep);
     }
     refused_by_a_limit(deep, "nested more than 64");
-    refused_by_a_limit(json_pack("{s:s,s:I}", "type", "string", "maxLength", (json_int_t)1000000),
+    refused_by_a_limit(json_pack("{s:s,s:I}", "type", "string", "minLength", (json_int_t)INT64_MAX),
+                       "too large");
+    refused_by_a_limit(json_pack("{s:s,s:s,s:I}", "type", "string", "pattern", "^a*$", "minLength",
+                                 (json_int_t)1000000),
                        "too large");
     refused_by_a_limit(json_pack("{s:{s:I},s:I}", "items", "minLength", (json_int_t)5, "minItems",
                                  (json_int_t)100000000),
@@ -426,7 +429,7 @@ static void limits_are_the_callers(void **state)
     (void)state;
     whim_grammar_builder *b;
     whim_diag diag = {{0}};
-    json_t *schema = json_pack("{s:s,s:I}", "type", "string", "maxLength", (json_int_t)100);
+    json_t *schema = json_pack("{s:s,s:s}", "type", "string", "pattern", "^(ab){100}$");
     whim_grammar_limits limits = {.max_nodes = 200};
     assert_int_equal(whim_grammar_builder_create(&limits, &b), WHIM_ERR_OK);
     assert_null(fixture_build(b, whim_grammar_schema(b, schema, "s"), &diag));

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* States in which any text may come: which ones are found, and that masks are not changed by it. */
+#include "unit/grammar/grammar_fixture.h"
+
+#include "grammar/impl.h"
+
+static whim_grammar *grammar_of(const char *schema)
+{
+    whim_diag diag = {{0}};
+    whim_grammar *g = fixture_schema(schema, &diag);
+    if (g == NULL) {
+        fail_msg("%s: %s", schema, diag.text);
+    }
+    return g;
+}
+
+/* Whether a state besides those of plain strings is free. */
+static bool has_free(const whim_grammar *g)
+{
+    bool found = false;
+    for (int64_t s = 0; s < g->n_state; s++) {
+        bool in_string = s >= g->string_begin && s < g->string_begin + g->n_string;
+        found = found || (!in_string && g->states[s].is_free);
+    }
+    return found;
+}
+
+static const struct {
+    const char *schema;
+    bool free;
+} rows[] = {
+    {"{\"type\":\"string\",\"pattern\":\"name\"}", true},
+    {"{\"type\":\"string\",\"pattern\":\"^a.*\"}", true},
+    {"{\"type\":\"string\",\"pattern\":\"^[a-z]*$\"}", false},
+    {"{\"type\":\"string\",\"pattern\":\"^[^x]*$\"}", false},
+    {"{\"type\":\"string\",\"pattern\":\"^[^\\u00E9]*$\"}", false},
+    {"{\"type\":\"string\",\"pattern\":\"^[^\\uD83D\\uDE00]*$\"}", false},
+    {"{\"type\":\"string\",\"pattern\":\"^.{0,9}$\"}", false},
+    {"{\"type\":\"string\",\"pattern\":\"^a.*\",\"maxLength\":6}", false},
+    {"{\"properties\":{\"name\":{\"const\":1}},\"additionalProperties\":true}", true},
+};
+
+static void free_states_are_found(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        whim_grammar *g = grammar_of(rows[i].schema);
+        if (has_free(g) != rows[i].free) {
+            fail_msg("%s", rows[i].schema);
+        }
+        whim_grammar_unref(g);
+    }
+}
+
+/* A token is in the mask when it is taken, and only then. */
+static void check_mask(whim_grammar_state *s, const uint32_t *mask, const char *schema)
+{
+    assert_true(whim_grammar_keep(s));
+    for (int32_t id = 0; id < ID_END; id++) {
+        bool taken = whim_grammar_accept(s, id);
+        if (taken != fixture_bit(mask, id)) {
+            fail_msg("%s: token %d is %staken", schema, id, taken ? "" : "not ");
+        }
+        whim_grammar_go_back(s);
+    }
+}
+
+static void masks_hold_what_is_taken(void **state)
+{
+    (void)state;
+    uint32_t mask[N_FIXTURE_WORD];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        whim_grammar *g = grammar_of(rows[i].schema);
+        for (uint64_t seed = 1; seed <= 8; seed++) {
+            whim_grammar_state *s = fixture_state(g);
+            for (uint64_t k = 0; k < 24; k++) {
+                assert_true(whim_grammar_mask(s, mask, N_FIXTURE_WORD));
+                check_mask(s, mask, rows[i].schema);
+                int32_t id = fixture_pick(mask, N_FIXTURE_WORD, whim_rng_at(seed, k));
+                if (id == ID_END || !whim_grammar_accept(s, id)) {
+                    break;
+                }
+            }
+            whim_grammar_state_destroy(s);
+        }
+        whim_grammar_unref(g);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(free_states_are_found),
+        cmocka_unit_test(masks_hold_what_is_taken),
+    };
+    return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
+}
