@@ -38,18 +38,19 @@ void whim_comm_memory_close(whim_comm_memory *memory);
 typedef struct whim_comm {
     struct whim_comm_shared *shared;
     int32_t rank, n_rank;
-    int32_t seat, stride; /* rank r has seat + r * stride */
-    int32_t set, span;    /* of seats; ranks of a block (whim_comm_split), 0: there are none */
-    struct whim_comm *of; /* of all ranks, which counts for this one; NULL: it is that */
-    uint64_t n_round;     /* rounds that this rank has begun */
-    int64_t wait_ns;      /* how long it waits for a peer */
-    int64_t spin_ns;      /* of that, without sleep */
-    bool yields;          /* its CPU, before it sleeps */
-    uint64_t yield_at;    /* not before this round: the CPU went to others than ranks */
-    int64_t waited_ns;    /* all waits so far, for meters */
-    int64_t n_call;       /* collectives so far */
-    int64_t n_byte;       /* of their messages, each counted once */
-    whim_diag diag;       /* why the group ended */
+    int32_t seat, stride;     /* rank r has seat + r * stride */
+    int32_t set, span;        /* of seats; ranks of a block (whim_comm_split), 0: there are none */
+    struct whim_comm *of;     /* of all ranks, which counts for this one; NULL: it is that */
+    struct whim_comm *across; /* of a block: beside it (whim_comm_split) */
+    uint64_t n_round;         /* rounds that this rank has begun */
+    int64_t wait_ns;          /* how long it waits for a peer */
+    int64_t spin_ns;          /* of that, without sleep */
+    bool yields;              /* its CPU, before it sleeps */
+    uint64_t yield_at;        /* not before this round: the CPU went to others than ranks */
+    int64_t waited_ns;        /* all waits so far, for meters */
+    int64_t n_call;           /* collectives so far */
+    int64_t n_byte;           /* of their messages, each counted once */
+    whim_diag diag;           /* why the group ended */
 } whim_comm;
 
 typedef struct whim_comm_cfg {

@@ -31,6 +31,7 @@ void whim_comm_split(whim_comm *comm, int32_t span, whim_comm *block, whim_comm 
     comm->span = span;
     part_open(comm, WHIM_COMM_BLOCK, block);
     part_open(comm, WHIM_COMM_ACROSS, across);
+    block->across = across;
 }
 
 static whim_comm_place *place_of(const whim_comm *comm, int32_t rank)

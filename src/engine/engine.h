@@ -70,7 +70,8 @@ typedef struct whim_engine_cfg {
     /* Which of several ranks it is, that have a part of the model each; 0 or 1: it is alone. The
      * comm outlives the engine. */
     int32_t n_rank, rank;
-    int32_t n_share; /* so many of them have the model alike and share prompts; 0 or 1: none do */
+    /* So many parts of them have the model alike and share prompts; 0 or 1: none do. */
+    int32_t n_share;
     /* So many groups of them have requests of their own; 0 or 1: all have the same. */
     int32_t n_group;
     int32_t n_deal; /* so many of them have whole experts each, and the rest alike; 0 or 1: none */

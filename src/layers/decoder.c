@@ -258,7 +258,7 @@ static whim_err embed(const pass *p, const whim_head *head, whim_bump *bump)
 {
     const whim_decoder *dec = p->dec;
     if (p->all->cut != NULL) {
-        WHIM_TRY(whim_head_embed(head, p->s, p->all, p->whole));
+        WHIM_TRY(whim_head_embed_part(head, p->s, p->all, bump, p->whole));
         return whim_cut_select(p->s, p->all, p->whole, p->x, dec->config.d_model);
     }
     WHIM_TRY(whim_head_embed_part(head, p->s, p->batch, bump, dec->scaled ? p->normed : p->x));

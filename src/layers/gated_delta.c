@@ -203,8 +203,10 @@ void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool 
     cols_make(g, config, l, binder);
     bind_products(g, config, grouped, &r, l, binder);
     bind_list(vectors, l, binder);
-    g->qkv_cols = whim_cut_cols(conv_width(c), binder);
-    g->head_cols = whim_cut_cols(n, binder);
+    int32_t n_rank = binder->n_rank > 1 ? binder->n_rank : 1;
+    whim_gdn_config own = whim_gated_delta_cut(c, n_rank, binder->rank);
+    g->qkv_cols = whim_cut_cols(conv_width(&own), binder);
+    g->head_cols = whim_cut_cols(own.n_value, binder);
 }
 
 void whim_gated_delta_pass_init(whim_gated_delta_pass *p, const whim_gdn_config *c, bool grouped,

@@ -50,7 +50,9 @@ typedef struct whim_exec_cfg {
     /* The rank's seat in its group, the caller's; NULL: it is the only one. Rank 0 leads, others
      * follow (whim_exec_follow). */
     struct whim_comm *comm;
-    int32_t n_share; /* so many have the whole model each, and share the rows of steps; 0: none */
+    /* So many parts of ranks, neighbours, have the whole model each, and share the rows of steps;
+     * 0: none do. Ranks of a part cut it. */
+    int32_t n_share;
     /* So many groups of ranks, neighbours, have sequences of their own; 0: all ranks have the same.
      * Limits are those of each. */
     int32_t n_group;

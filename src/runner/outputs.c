@@ -152,7 +152,8 @@ whim_err whim_outputs_gather(const whim_outputs *o, whim_stream *s, int64_t n_ou
                                    .n_row = n_out,
                                    .n_rank = n,
                                    .rank = o->cfg->comm->rank,
-                                   .site = "outputs of groups"};
+                                   .site = "outputs of groups",
+                                   .among = WHIM_AMONG_ALL};
     WHIM_TRY(whim_op_all_gather_v(s, &args));
     if (n_top == 0) {
         return WHIM_ERR_OK;
@@ -174,7 +175,8 @@ whim_err whim_outputs_share(const whim_outputs *o, whim_stream *s, int32_t *toke
                                      .n_row = n,
                                      .n_rank = n_rank,
                                      .rank = o->cfg->comm->rank,
-                                     .site = "tokens of the step before"});
+                                     .site = "tokens of the step before",
+                                     .among = WHIM_AMONG_ALL});
 }
 
 /* Rows that follow one another go in one copy. */

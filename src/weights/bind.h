@@ -114,7 +114,7 @@ typedef struct whim_binder {
     int32_t n_rank, rank;
     /* Where MLPs and experts are cut over more ranks than that, those of several groups; else 0. */
     int32_t n_wide, wide_rank;
-    int32_t n_share; /* ranks that have the model as this one has it, and share the rows of steps */
+    int32_t n_share; /* ranks that have of the model what this one has, and share rows of steps */
     int32_t n_deal, deal_rank; /* ranks that have whole experts each; 0 or 1: all are here */
     /* Where the rest is cut: so many ranks have each expert together, and what experts add is
      * summed over all; else 0. */

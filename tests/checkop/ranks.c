@@ -228,8 +228,10 @@ static whim_err queue(rank_side *s, const rank_call *c, int64_t *take)
                                                                          .all = c->all,
                                                                          .site = "results"});
     case WHIM_OP_broadcast:
-        return whim_op_broadcast(
-            s->stream, &(whim_broadcast_args){s->x, c->n_col, (int32_t)c->root, "broadcast"});
+        return whim_op_broadcast(s->stream, &(whim_broadcast_args){.x = s->x,
+                                                                   .bytes = c->n_col,
+                                                                   .root = (int32_t)c->root,
+                                                                   .site = "broadcast"});
     default:
         return whim_op_barrier(s->stream, &(whim_barrier_args){"barrier"});
     }

@@ -34,8 +34,20 @@ for name in llama-f32 qwen3moe-f32 qwen35-moe; do
     run_it run "$data/$name" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --cp 3
     expect "$name, whose prompt 3 processes share" 0 out "$one"
 done
-run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --cp 2 --tp 4
-expect "--cp and --tp" 1 err "--cp: 4 ranks would share prompts in groups of 2"
+ask llama-f32 1
+one=$out
+run_it run "$data/llama-f32" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --cp 2 --tp 4
+expect "parts of 2 processes that share a prompt" 0 out "$one"
+run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --cp 3 --tp 4
+expect "--cp that does not divide --tp" 1 err "--cp: 4 ranks cannot be 3 parts that share prompts"
+run_it inspect shape:qwen3-30b-a3b --tp 4 --cp 2 --ep 2
+expect "--ep with parts of several" 1 err "--ep: experts were to be dealt to 2 ranks in 2 parts that share prompts"
+run_it inspect shape:qwen3-8b --tp 4 --cp 2 --json
+expect_python "inspect --tp above --cp" "
+ranks = json.loads(text)['ranks']
+# A token: as two ranks have it.
+assert [(r['n_head'], r['n_kv'], r['d_ff']) for r in ranks] == 4 * [(16, 4, 6144)], ranks
+assert all(r['token_comm'] == (1 + 36 * 2) * 4 * 4096 + 2 * 8 for r in ranks), ranks[0]"
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --cp 4 --max-step-tokens 7
 expect "--cp with small steps" 1 err "steps of 8 tokens or more, and none has more than 7" err "--max-step-tokens"
 run_it inspect shape:qwen3-8b --cp 2
@@ -48,7 +60,9 @@ expect "--dp that does not divide --tp" 1 err "--dp: 4 ranks cannot be 3 groups 
 serve_it --dp 2 --ep 4
 expect "--ep over groups of several" 1 err "--ep: experts were to be dealt to 4 ranks in groups of 2" err "(--tp)"
 serve_it --cp 2 --dp 2
-expect "--cp and --dp" 1 err "--dp: 2 ranks would be 2 groups"
+expect "--cp and --dp beyond the ranks" 1 err "--dp: 2 ranks cannot be 2 groups with requests of their own, each of 2 parts"
+serve_it --cp 2 --dp 2 --tp 4
+expect "--cp and --dp" 1 err "--dp: 4 ranks would be 2 groups" err "so far ranks do one of the two"
 serve_it --ep 2 --dp 3
 expect "--ep below --dp" 1 err "--ep: experts cannot be dealt to 2 of 3 ranks"
 serve_it --ep 3 --dp 2

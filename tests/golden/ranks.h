@@ -18,9 +18,9 @@ typedef struct rank_member {
     const char *path, *weight_type; /* a type: dummy weights */
     const char *backend, *isa;
     bool graphs;
-    bool shares;       /* each rank has the whole model, and a part of the rows */
+    bool shares;       /* parts have the whole model each, and some of the rows */
     bool groups;       /* groups have the whole model each, and sequences of their own */
-    int32_t span;      /* ranks of a group, which cut its model; 0: one */
+    int32_t span;      /* ranks of a part or group, which cut its model; 0: one */
     bool deals;        /* each rank has whole experts, and a part of the rows if it shares */
     int32_t deal_span; /* and cuts the rest, and so many have an expert together; 0: not so */
     bool once;         /* the logits of one plan, and nothing else */

@@ -16,7 +16,8 @@ static const drive_plan plans[] = {
 };
 static_assert(sizeof plans / sizeof plans[0] == RANKS_PLANS, "the plans");
 
-static int32_t groups_of(const rank_member *m)
+/* Groups, or parts that share rows: each has the whole model. */
+static int32_t blocks_of(const rank_member *m)
 {
     return m->n_rank / (m->span > 0 ? m->span : 1);
 }
@@ -37,8 +38,8 @@ static whim_engine *open_engine(const rank_member *m, whim_comm *comm, whim_diag
         .max_outs = MAX_ROWS,
         .graphs = m->graphs ? WHIM_GRAPHS_ON : WHIM_GRAPHS_OFF,
         .n_rank = m->n_rank,
-        .n_share = m->shares ? m->n_rank : 0,
-        .n_group = m->groups ? groups_of(m) : 0,
+        .n_share = m->shares ? blocks_of(m) : 0,
+        .n_group = m->groups ? blocks_of(m) : 0,
         .n_deal = m->deals ? m->n_rank / (m->deal_span > 0 ? m->deal_span : 1) : 0,
         .deal_cut = m->deal_span > 0,
         .rank = m->rank,
@@ -119,7 +120,7 @@ static whim_err run_prompt(rank_member *m, whim_runner *runner, const whim_comm 
 {
     int32_t tokens[MAX_ROWS];
     whim_step_part parts[RANKS_MAX] = {0};
-    int32_t n_part = m->groups ? groups_of(m) : 1, n_made = 0;
+    int32_t n_part = m->groups ? blocks_of(m) : 1, n_made = 0;
     whim_err err = WHIM_ERR_OK;
     for (int64_t i = 0; i < n; i++) {
         tokens[i] = (int32_t)(1 + i % 7);

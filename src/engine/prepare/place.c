@@ -87,7 +87,8 @@ whim_err whim_engine_choose_limits(whim_engine *e, whim_diag *diag)
     return kv_type_choose(e, &r->kv_type, diag);
 }
 
-/* Ranks that have a part of the model each cannot share rows yet. */
+/* Parts of ranks that share prompts have the whole model each. Where a part has several ranks, rows
+ * are gathered in memory that all of them share. */
 static whim_err share_check(const whim_engine *e, whim_diag *diag)
 {
     int32_t n_rank = whim_engine_n_rank(e), n_share = e->cfg.n_share;
@@ -95,13 +96,19 @@ static whim_err share_check(const whim_engine *e, whim_diag *diag)
         return WHIM_ERR_OK;
     }
     whim_engine_blame(e, "n_share");
-    return n_rank % n_share != 0
-               ? whim_fail(diag, WHIM_ERR_INVALID,
-                           "%d ranks cannot be groups of %d that share prompts", n_rank, n_share)
-               : whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                           "%d ranks would share prompts in groups of %d with a part of the model "
-                           "each; so far all of them share prompts, or none",
-                           n_rank, n_share);
+    if (n_rank % n_share != 0) {
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "%d ranks cannot be %d parts that share prompts: as many must have the "
+                         "model together in each, so it divides the ranks",
+                         n_rank, n_share);
+    }
+    if (whim_engine_n_here(e) != n_rank) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "%d ranks in %d parts that cut the model and share prompts would be of "
+                         "several hosts; so far one has all of them",
+                         n_rank, n_share);
+    }
+    return WHIM_ERR_OK;
 }
 
 /* Ranks of a group sum often, and in memory that they share. */
@@ -131,6 +138,13 @@ static whim_err groups_check(const whim_engine *e, whim_diag *diag)
                          "%d ranks cannot be %d groups with requests of their own", n_rank,
                          n_group);
     }
+    if (e->cfg.n_share > 1 && n_rank % (n_group * e->cfg.n_share) != 0) {
+        return whim_fail(
+            diag, WHIM_ERR_INVALID,
+            "%d ranks cannot be %d groups with requests of their own, each of %d parts "
+            "that share prompts: the product of the two divides the ranks",
+            n_rank, n_group, e->cfg.n_share);
+    }
     if (e->cfg.n_share > 1) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "%d ranks would be %d groups with requests of their own that share "
@@ -154,8 +168,11 @@ static whim_err groups_check(const whim_engine *e, whim_diag *diag)
 static int32_t cut_ranks(const whim_engine *e)
 {
     int32_t n_rank = whim_engine_n_rank(e);
-    bool whole = e->cfg.n_share > 1 || (e->cfg.n_deal > 1 && !e->cfg.deal_cut);
-    return whole ? 1 : e->cfg.n_group > 1 ? n_rank / e->cfg.n_group : n_rank;
+    bool whole = e->cfg.n_deal > 1 && !e->cfg.deal_cut;
+    return whole                ? 1
+           : e->cfg.n_share > 1 ? n_rank / e->cfg.n_share
+           : e->cfg.n_group > 1 ? n_rank / e->cfg.n_group
+                                : n_rank;
 }
 
 /* Ranks that have experts have one each at least. Where they cut the rest, some may have one
@@ -183,6 +200,13 @@ static whim_err deal_check(const whim_engine *e, whim_diag *diag)
                          "experts cannot be dealt to %d of %d ranks: as many must have each of "
                          "them, so it divides the ranks",
                          n_deal, n_rank);
+    }
+    if (e->cfg.n_share > 1 && e->cfg.n_share != n_rank) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "experts were to be dealt to %d ranks in %d parts that share prompts; so "
+                         "far each of these has experts, or cuts them: let --cp be as many as "
+                         "there are ranks, or leave out --ep",
+                         n_deal, e->cfg.n_share);
     }
     if (n_deal != n_rank && cut_ranks(e) == 1) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
@@ -227,7 +251,7 @@ whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
     e->binder.n_rank = cut_ranks(e);
     e->binder.rank = e->cfg.rank % e->binder.n_rank;
     deal_choose(e);
-    e->binder.n_share = e->runner_cfg.n_share = shares ? n_rank : 0;
+    e->binder.n_share = e->runner_cfg.n_share = shares ? e->cfg.n_share : 0;
     e->runner_cfg.n_group = groups ? e->cfg.n_group : 0;
     bool wide = groups && e->cfg.n_group < n_rank;
     e->binder.n_wide = wide ? n_rank : 0;

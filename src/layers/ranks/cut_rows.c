@@ -52,7 +52,8 @@ whim_err whim_cut_gather(whim_stream *s, const whim_batch *batch, int64_t n_part
                                                              .n_row = n_part * cut->n_row,
                                                              .n_rank = cut->n_rank,
                                                              .rank = cut->rank,
-                                                             .site = site});
+                                                             .site = site,
+                                                             .among = WHIM_AMONG_ACROSS});
 }
 
 whim_err whim_cut_join(whim_stream *s, const whim_batch *batch, const int64_t *cols, const float *x,

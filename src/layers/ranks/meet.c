@@ -78,7 +78,8 @@ whim_err whim_meet_gather(const whim_meet *meet, whim_stream *s, const whim_rows
                                                                .n_row = n_each,
                                                                .n_rank = meet->n_rank,
                                                                .rank = meet->rank,
-                                                               .site = "rows of groups"}));
+                                                               .site = "rows of groups",
+                                                               .among = WHIM_AMONG_ALL}));
     return copy(s, all + meet->group * d, meet->n_group * d, x, n_row, d);
 }
 
@@ -94,7 +95,8 @@ whim_err whim_meet_scatter(const whim_meet *meet, whim_stream *s, const whim_row
                                                                        .n_row = n_each,
                                                                        .n_rank = meet->n_rank,
                                                                        .rank = meet->rank,
-                                                                       .site = "mlp of groups"}));
+                                                                       .site = "mlp of groups",
+                                                                       .among = WHIM_AMONG_ALL}));
     y->owed = WHIM_OWED_NOTHING;
     return whim_op_all_gather_v(s, &(whim_all_gather_v_args){.x = part,
                                                              .cols = meet->cols,

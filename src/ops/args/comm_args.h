@@ -11,11 +11,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Which ranks take part, where these are cut into blocks (whim_comm_split): those of the stream's
+ * comm, all, or those that have this rank's place in their blocks. Without blocks all are all. */
+typedef enum whim_among { WHIM_AMONG_OWN, WHIM_AMONG_ALL, WHIM_AMONG_ACROSS } whim_among;
+
 /* x becomes the sum of all ranks' x, element by element, in FP32 and in the order of ranks. */
 typedef struct whim_all_reduce_args {
     float *x; /* [n_row, n_col] */
     int64_t n_row, n_col;
     const char *site;
+    whim_among among;
 } whim_all_reduce_args;
 
 /* The ranks' columns side by side, on every rank. */
@@ -26,6 +31,7 @@ typedef struct whim_all_gather_v_args {
     int64_t n_row;
     int32_t n_rank, rank; /* 1 and 0 for one that is alone */
     const char *site;
+    whim_among among;
 } whim_all_gather_v_args;
 
 /* The sum as of all_reduce; each rank has its columns of it. */
@@ -36,6 +42,7 @@ typedef struct whim_reduce_scatter_v_args {
     int64_t n_row;
     int32_t n_rank, rank;
     const char *site;
+    whim_among among;
 } whim_reduce_scatter_v_args;
 
 /* x holds send[r] bytes for each rank r in turn, y gets take[r] from each. */
@@ -66,6 +73,7 @@ typedef struct whim_broadcast_args {
     void *x;
     int64_t bytes;
     int32_t root;
+    whim_among among;
     const char *site;
 } whim_broadcast_args;
 

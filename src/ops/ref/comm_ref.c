@@ -12,31 +12,32 @@ static whim_err fits(const whim_comm *comm, int32_t n_rank, int32_t rank)
     return n_rank == comm->n_rank && rank == comm->rank ? WHIM_ERR_OK : WHIM_ERR_INVALID;
 }
 
-/* Where the stream's ranks are some of all, those of a list for all are all. */
-static whim_comm *comm_of(whim_comm *comm, int32_t n_rank)
+static whim_comm *comm_of(whim_comm *own, whim_among among)
 {
-    whim_comm *all = comm->of;
-    return all != NULL && n_rank == all->n_rank ? all : comm;
+    bool blocks = own->of != NULL;
+    return blocks && among == WHIM_AMONG_ALL      ? own->of
+           : blocks && among == WHIM_AMONG_ACROSS ? own->across
+                                                  : own;
 }
 
-static whim_err comm_all_reduce(whim_comm *comm, const whim_comm_team *team,
+static whim_err comm_all_reduce(whim_comm *own, const whim_comm_team *team,
                                 const whim_all_reduce_args *a)
 {
-    return whim_comm_all_reduce(comm, team, a->x, a->n_row * a->n_col, a->site);
+    return whim_comm_all_reduce(comm_of(own, a->among), team, a->x, a->n_row * a->n_col, a->site);
 }
 
-static whim_err comm_all_gather_v(whim_comm *some, const whim_comm_team *team,
+static whim_err comm_all_gather_v(whim_comm *own, const whim_comm_team *team,
                                   const whim_all_gather_v_args *a)
 {
-    whim_comm *comm = comm_of(some, a->n_rank);
+    whim_comm *comm = comm_of(own, a->among);
     WHIM_TRY(fits(comm, a->n_rank, a->rank));
     return whim_comm_all_gather_rows(comm, team, a->x, a->cols, a->n_row, a->y, a->site);
 }
 
-static whim_err comm_reduce_scatter_v(whim_comm *some, const whim_comm_team *team,
+static whim_err comm_reduce_scatter_v(whim_comm *own, const whim_comm_team *team,
                                       const whim_reduce_scatter_v_args *a)
 {
-    whim_comm *comm = comm_of(some, a->n_rank);
+    whim_comm *comm = comm_of(own, a->among);
     WHIM_TRY(fits(comm, a->n_rank, a->rank));
     return whim_comm_reduce_scatter_rows(comm, team, a->x, a->cols, a->n_row, a->y, a->site);
 }
@@ -60,8 +61,9 @@ static whim_err comm_all_to_all_v(whim_comm *comm, const whim_all_to_all_v_args 
     return whim_comm_all_to_all(comm, a->x, a->send, a->y, a->take, a->site);
 }
 
-static whim_err comm_broadcast(whim_comm *comm, const whim_broadcast_args *a)
+static whim_err comm_broadcast(whim_comm *own, const whim_broadcast_args *a)
 {
+    whim_comm *comm = comm_of(own, a->among);
     return a->root < comm->n_rank ? whim_comm_broadcast(comm, a->x, a->bytes, a->root, a->site)
                                   : WHIM_ERR_INVALID;
 }

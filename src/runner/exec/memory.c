@@ -123,7 +123,9 @@ static whim_err sum(whim_exec *x, float *values, int64_t n)
     whim_check(n <= MAX_SUM && bytes <= x->plan.activation_bytes);
     WHIM_TRY(whim_stream_copy_in(x->stream, there, values, bytes));
     WHIM_TRY(whim_op_all_reduce(
-        x->stream, &(whim_all_reduce_args){.x = there, .n_row = 1, .n_col = n, .site = "a vote"}));
+        x->stream,
+        &(whim_all_reduce_args){
+            .x = there, .n_row = 1, .n_col = n, .site = "a vote", .among = WHIM_AMONG_ALL}));
     WHIM_TRY(whim_stream_copy_out(x->stream, sums, there, bytes));
     WHIM_TRY(settle(x));
     memcpy(values, sums, (size_t)bytes);

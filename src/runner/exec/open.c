@@ -32,16 +32,23 @@ int32_t whim_exec_group_ranks(const whim_exec_cfg *cfg)
     return cfg->comm != NULL ? cfg->comm->n_rank / whim_exec_groups(cfg) : 1;
 }
 
-/* Passes are a group's own, and what is behind them is of all. */
+/* Ranks that have the whole model together, if others have it, too; else 1. */
+static int32_t block_ranks(const whim_exec_cfg *cfg)
+{
+    int32_t n_block = whim_exec_groups(cfg) > 1 ? cfg->n_group : cfg->n_share;
+    return cfg->comm != NULL && n_block > 1 ? cfg->comm->n_rank / n_block : 1;
+}
+
+/* Passes are those of a group, or of a part of those who share rows, which are gathered across;
+ * what is behind them is of all. */
 static void comms_open(whim_exec *x)
 {
     whim_comm *all = x->cfg.comm;
-    int32_t span = whim_exec_group_ranks(&x->cfg);
-    bool apart = whim_exec_groups(&x->cfg) > 1 && span > 1;
-    if (apart) {
-        whim_comm_split(all, span, &x->group, &x->across);
+    int32_t span = block_ranks(&x->cfg);
+    if (span > 1) {
+        whim_comm_split(all, span, &x->block_comm, &x->across);
     }
-    x->stream->comm = apart ? &x->group : all;
+    x->stream->comm = span > 1 ? &x->block_comm : all;
 }
 
 _Static_assert((int)WHIM_CUT_SETS == (int)WHIM_EXEC_FLIGHT, "a set for each step under way");
@@ -50,7 +57,8 @@ whim_cut_cfg whim_exec_cut_cfg(const whim_exec_cfg *cfg)
 {
     return (whim_cut_cfg){
         .n_rank = cfg->n_share,
-        .rank = cfg->comm != NULL ? cfg->comm->rank : 0, /* a plan may be made before it is there */
+        /* a plan may be made before it is there */
+        .rank = cfg->comm != NULL ? cfg->comm->rank / block_ranks(cfg) : 0,
         .max_rows = cfg->max_rows,
         .max_seqs = cfg->max_seqs,
         .n_set = whim_exec_flights(cfg),

@@ -51,6 +51,7 @@ static whim_err tokens_fill(whim_exec *x, const whim_step_head *head, const whim
     return whim_op_broadcast(x->stream, &(whim_broadcast_args){
                                             .x = (int32_t *)batch.tokens,
                                             .bytes = head->n_row * (int64_t)sizeof(int32_t),
+                                            .among = WHIM_AMONG_ALL,
                                             .site = "tokens of the step before",
                                         });
 }

@@ -37,6 +37,7 @@ typedef enum rank_use {
     GROUPS, /* the whole model, and sequences of their own */
     DEALT,  /* whole experts, and all the rest */
     SHARED_DEALT,
+    SHARED_PARTS, /* of a model that each two have together, and a part of the rows */
 } rank_use;
 
 static void two_prompts(const golden *g, whim_engine *engine, int32_t last_group)
@@ -62,7 +63,9 @@ static void ranks_follow_the_reference(const char *name, int32_t n_rank, rank_us
         whim_comm_open(&f->comm, &memory, &cfg);
         draft_wish = (whim_engine_cfg){
             .n_rank = n_rank,
-            .n_share = use == SHARED || use == SHARED_DEALT ? n_rank : 0,
+            .n_share = use == SHARED || use == SHARED_DEALT ? n_rank
+                       : use == SHARED_PARTS                ? n_rank / 2
+                                                            : 0,
             .n_group = use == GROUPS ? n_rank : 0,
             .n_deal = use == DEALT || use == SHARED_DEALT ? n_rank : 0,
             .rank = r,
@@ -121,6 +124,8 @@ static void proposals_are_the_reference_s(void **state)
         {"qwen35-moe-mtp", 3, DEALT},
         {"qwen3moe-f32-eagle3", 2, DEALT},
         {"minimax-f32-eagle3", 3, SHARED_DEALT},
+        {"minimax-f32-eagle3", 4, SHARED_PARTS},
+        {"qwen35-moe-mtp", 4, SHARED_PARTS},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ranks_follow_the_reference(cases[i].name, cases[i].n_rank, cases[i].use, NULL);

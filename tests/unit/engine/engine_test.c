@@ -444,8 +444,8 @@ static void a_rank_must_be_one(void **state)
     }
 }
 
-/* Ranks that share prompts are all of them so far, and their steps have rows to share. */
-static void who_shares_prompts_has_them_all(void **state)
+/* Ranks that share prompts are parts of as many, and their steps have rows to share. */
+static void who_shares_prompts_has_as_many_parts(void **state)
 {
     (void)state;
     static const struct {
@@ -454,9 +454,11 @@ static void who_shares_prompts_has_them_all(void **state)
         whim_err err;
         const char *why;
     } cases[] = {
-        {4, 3, 0, WHIM_ERR_INVALID, "4 ranks cannot be groups of 3"},
-        {0, 2, 0, WHIM_ERR_INVALID, "1 ranks cannot be groups of 2"},
-        {4, 2, 0, WHIM_ERR_UNSUPPORTED, "so far all of them share prompts, or none"},
+        {4, 3, 0, WHIM_ERR_INVALID, "4 ranks cannot be 3 parts that share prompts"},
+        {0, 2, 0, WHIM_ERR_INVALID, "1 ranks cannot be 2 parts that share prompts"},
+        {4, 2, 0, WHIM_ERR_OK, ""},
+        {8, 4, 7, WHIM_ERR_INVALID,
+         "--cp 4 shares steps of 8 tokens or more, and none has more than 7"},
         {4, 4, 7, WHIM_ERR_INVALID,
          "--cp 4 shares steps of 8 tokens or more, and none has more than 7"},
         {4, 4, 8, WHIM_ERR_OK, ""},
@@ -627,7 +629,7 @@ int main(void)
         cmocka_unit_test(hybrid_shapes),
         cmocka_unit_test(shapes_over_ranks),
         cmocka_unit_test(a_rank_must_be_one),
-        cmocka_unit_test(who_shares_prompts_has_them_all),
+        cmocka_unit_test(who_shares_prompts_has_as_many_parts),
         cmocka_unit_test(experts_are_dealt_to_all_ranks),
         cmocka_unit_test(rows_travel_as_is_said),
         cmocka_unit_test(experts_are_dealt_as_is_said),

@@ -36,9 +36,10 @@ typedef struct group {
     const char *model, *draft, *backend;
     whim_graph_use graphs;
     int32_t n_rank, n_job;
-    bool shares; /* each has the whole model, and a part of the rows */
+    bool shares; /* each has the whole model, or each two have it, and a part of the rows */
     bool groups; /* each has the whole model, and requests of its own */
     bool deals;  /* each has whole experts */
+    bool twos;   /* of those who share */
 } group;
 
 static const char *fixture_dirs[MAX_RANK]; /* a folder of its own for a rank's pages, or NULL */
@@ -66,7 +67,7 @@ static inline whim_engine *member_open(const group *g, int32_t rank, int64_t kv_
                            .kv_mem = kv_mem,
                            .kv_dir = fixture_dirs[rank],
                            .n_rank = n_member,
-                           .n_share = g->shares ? n_member : 0,
+                           .n_share = g->shares ? n_member / (g->twos ? 2 : 1) : 0,
                            .n_group = g->groups ? n_member : 0,
                            .n_deal = g->deals ? n_member : 0,
                            .rank = rank,

@@ -97,7 +97,8 @@ static void a_draft_keeps_the_text(void **state)
     }
 }
 
-/* Ranks that share rows, or have whole experts, have the answers of one, with proposals by lookup and by drafts. */
+/* Ranks that share rows, or have whole experts, have the answers of one, with proposals by lookup
+ * and by drafts; parts of two that share rows have those of two. */
 static void those_who_share_rows_answer_as_one(void **state)
 {
     (void)state;
@@ -110,9 +111,12 @@ static void those_who_share_rows_answer_as_one(void **state)
         {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "guard", WHIM_GRAPHS_ON, 2, 3, .deals = true},
         {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "cpu", WHIM_GRAPHS_OFF, 3, 3, .shares = true,
          .deals = true},
+        {"tests/data/golden/qwen35-f32", NULL, "cpu", WHIM_GRAPHS_OFF, 4, N_JOB, true,
+         .twos = true},
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i += ONE_IN) {
-        group one = {groups[i].model, NULL, "cpu", WHIM_GRAPHS_OFF, 1, 0, false};
+        int32_t n_alike = groups[i].twos ? 2 : 1;
+        group one = {groups[i].model, NULL, "cpu", WHIM_GRAPHS_OFF, n_alike, 0, false};
         ranks_open(&one);
         make_plain(groups[i].n_job);
         ranks_close(WHIM_ERR_OK);
