@@ -179,6 +179,21 @@ static const gedge *only_edge(const maker *m, int64_t s)
     return only;
 }
 
+/* The class before c whose bytes lead to the same states, -1: none. Letters and digits often do,
+ * with others between them. */
+static int32_t like_class(const maker *m, const int64_t *begin, int32_t c)
+{
+    int64_t n = begin[c + 1] - begin[c];
+    const int32_t *targets = m->targets + begin[c];
+    for (int32_t k = c - 1; k >= 0; k--) {
+        if (begin[k + 1] - begin[k] == n && m->targets[begin[k]] == targets[0] &&
+            memcmp(m->targets + begin[k], targets, (size_t)n * sizeof *targets) == 0) {
+            return k;
+        }
+    }
+    return -1;
+}
+
 static void make_moves(maker *m, int64_t s)
 {
     int64_t begin[257];
@@ -196,16 +211,16 @@ static void make_moves(maker *m, int64_t s)
         return;
     }
     for (int32_t c = 0; c < m->dfa->n_class && !whim_gb_failed(m->b); c++) {
-        int64_t n = begin[c + 1] - begin[c];
-        int32_t to;
-        if (c > 0 && n == begin[c] - begin[c - 1] &&
-            (n == 0 || memcmp(m->targets + begin[c], m->targets + begin[c - 1],
-                              (size_t)n * sizeof *m->targets) == 0)) {
-            to = m->dfa->next[s * m->dfa->n_class + c - 1];
+        if (begin[c + 1] == begin[c]) {
+            continue; /* as it was made: nothing */
+        }
+        int32_t like = like_class(m, begin, c), to;
+        if (like >= 0) {
+            to = m->dfa->next[s * m->dfa->n_class + like];
         } else {
             set_begin(m);
-            for (int64_t i = 0; i < n; i++) {
-                reach(m, m->targets[begin[c] + i]);
+            for (int64_t i = begin[c]; i < begin[c + 1]; i++) {
+                reach(m, m->targets[i]);
             }
             to = state_of(m);
         }

@@ -10,9 +10,10 @@ static const struct {
     uint8_t lo, hi, second_lo, second_hi;
     int32_t more;
 } forms[] = {
-    {0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xEC, 0x80, 0xBF, 1},
-    {0xED, 0xED, 0x80, 0x9F, 1}, {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2},
-    {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2},
+    {0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xE1, 0x80, 0xBF, 1},
+    {0xE2, 0xE2, 0x81, 0xBF, 1}, {0xE3, 0xEC, 0x80, 0xBF, 1}, {0xED, 0xED, 0x80, 0x9F, 1},
+    {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2}, {0xF1, 0xF3, 0x80, 0xBF, 2},
+    {0xF4, 0xF4, 0x80, 0x8F, 2},
 };
 
 /* Whether all bytes from lo to hi, and `more` behind each, lead from a state to free ones. */
@@ -35,6 +36,16 @@ static bool stay_free(const whim_grammar *g, int32_t from, int32_t lo, int32_t h
     return true;
 }
 
+/* The second byte that the table leaves out: behind it stand the two ends of lines that a dot of an
+ * expression does not take, and which are no text here therefore. */
+static bool is_free_at_lines(const whim_grammar *g, int32_t state)
+{
+    int32_t first = whim_grammar_next(g, state, 0xE2);
+    int32_t to = first < 0 || first >= g->n_state ? -1 : whim_grammar_next(g, first, 0x80);
+    return to >= 0 && to < g->n_state && g->states[to].plain && stay_free(g, to, 0x80, 0xA7, 0) &&
+           stay_free(g, to, 0xAA, 0xBF, 0);
+}
+
 /* As far as it is known which states are. */
 static bool is_free(const whim_grammar *g, int32_t state)
 {
@@ -49,7 +60,7 @@ static bool is_free(const whim_grammar *g, int32_t state)
             before = to;
         }
     }
-    return free;
+    return free && is_free_at_lines(g, state);
 }
 
 void whim_grammar_find_free(whim_grammar_builder *b, whim_grammar *g)

@@ -83,6 +83,15 @@ static bool is_text(uint8_t c)
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
 }
 
+/* Whether one character beyond ASCII stands there that is no end of a line (U+2028, U+2029): a dot
+ * of an expression takes it. */
+static bool is_text_char(const char *bytes, int32_t n)
+{
+    bool line =
+        n == 3 && (memcmp(bytes, "\xE2\x80\xA8", 3) == 0 || memcmp(bytes, "\xE2\x80\xA9", 3) == 0);
+    return !line && whim_utf8_valid_prefix(bytes, n) == n;
+}
+
 /* The nodes above a token below which it adds something else than text. */
 static void note_text(whim_grammar_vocab *v, const item *it, const int32_t *open)
 {
@@ -92,7 +101,7 @@ static void note_text(whim_grammar_vocab *v, const item *it, const int32_t *open
         uint8_t c = (uint8_t)it->bytes[at];
         if (is_text(c) && end == at + 1) {
             end = at;
-        } else if (c >= 0xC0 && whim_utf8_valid_prefix(it->bytes + at, end - at) == end - at) {
+        } else if (c >= 0xC0 && is_text_char(it->bytes + at, end - at)) {
             end = at;
         } else if (c >= 0x80 && c < 0xC0) {
             v->nodes[open[at - 1]].is_text = false; /* inside a character */

@@ -75,4 +75,7 @@ bool whim_gb_takes(whim_grammar_builder *b, int32_t node, const char *text, int6
 bool whim_gb_pattern_finds(whim_grammar_builder *b, const char *pattern, const char *text,
                            const gplace *place);
 
+/* Whether all texts of a part surely have lo to hi characters; hi < 0: no limit. */
+bool whim_gb_is_within(const whim_grammar_builder *b, int32_t node, int64_t lo, int64_t hi);
+
 #endif

@@ -199,6 +199,9 @@ static int32_t string_body(whim_grammar_builder *b, const json_t *s, bool plain,
     }
     if (lo > 0 || hi >= 0 || plain) {
         hi = body >= 0 && lo <= MAX_OF_PATTERN && hi > MAX_OF_PATTERN ? MAX_OF_PATTERN : hi;
+        if (body >= 0 && !plain && whim_gb_is_within(b, body, lo, hi)) {
+            return body;
+        }
         body = both(b, body, whim_grammar_repeat(b, one_char(b, plain, body >= 0), lo, hi));
     }
     return body;

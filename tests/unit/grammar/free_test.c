@@ -31,6 +31,8 @@ static const struct {
 } rows[] = {
     {"{\"type\":\"string\",\"pattern\":\"name\"}", true},
     {"{\"type\":\"string\",\"pattern\":\"^a.*\"}", true},
+    {"{\"type\":\"string\",\"pattern\":\"^.+@.+$\"}", true},
+    {"{\"type\":\"string\",\"pattern\":\"^[^\\u2027]*$\"}", false},
     {"{\"type\":\"string\",\"pattern\":\"^[a-z]*$\"}", false},
     {"{\"type\":\"string\",\"pattern\":\"^[^x]*$\"}", false},
     {"{\"type\":\"string\",\"pattern\":\"^[^\\u00E9]*$\"}", false},
