@@ -138,18 +138,16 @@ static inline int64_t whim_cuda_qw_tiles_bytes(int64_t n_row, int64_t k)
     return (n_row + rows - 1) / rows * (k / 32) * whim_cuda_qw_group_bytes((int32_t)rows);
 }
 
-/* Stages of a block there, by the bytes of a tile's group and its tiles: three blocks have room on
- * a multiprocessor, or one. And its dynamic shared memory, with two barriers for each stage. */
-#define WHIM_CUDA_QW_STAGES(bytes, n_tile) \
-    ((n_tile) == 4 || ((n_tile) == 16 && (bytes) > 320) ? 3 : 4)
+/* Stages of a block there, by its tiles: two or three blocks have room on a multiprocessor, or one.
+ * And its dynamic shared memory, with two barriers for each stage. */
+#define WHIM_CUDA_QW_STAGES(n_tile) ((n_tile) == 4 ? 3 : 4)
 
 static inline int32_t whim_cuda_qw_bytes(whim_dtype dtype, int32_t tiles, int32_t rows)
 {
     whim_cuda_group_form form = whim_cuda_group_form_of(dtype);
     int32_t bytes = (form.head_bytes + form.code_bytes) * WHIM_CUDA_TILE;
     int32_t x_bytes = rows * (dtype == WHIM_DTYPE_Q4_1 ? 72 : 68);
-    return WHIM_CUDA_QW_STAGES(bytes, tiles) *
-           (WHIM_CUDA_QW_GROUPS * (tiles * bytes + x_bytes) + 2 * 8);
+    return WHIM_CUDA_QW_STAGES(tiles) * (WHIM_CUDA_QW_GROUPS * (tiles * bytes + x_bytes) + 2 * 8);
 }
 
 /* Where column i of lane `lane` of a tile of plain floats lies, in bytes. */

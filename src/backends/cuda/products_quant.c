@@ -30,28 +30,15 @@ static const struct {
     int32_t rows, tiles, threads, per_mp;
 } forms[] = {
     {32, 4, WHIM_CUDA_QW_THREADS_1, 3},
-    {64, 4, WHIM_CUDA_QW_THREADS_1, 3},
+    {64, 4, WHIM_CUDA_QW_THREADS_1, 2},
     {WHIM_CUDA_QW_ROWS, 8, WHIM_CUDA_QW_THREADS_2, 1},
-    {WHIM_CUDA_QW_ROWS, 16, WHIM_CUDA_QW_THREADS_2, 1},
 };
 
-enum { FORMS = sizeof forms / sizeof forms[0], MANY = 2 };
+enum { FORMS = sizeof forms / sizeof forms[0] };
 
-static int64_t form_items(const whim_cuda_few_args *a, int32_t form)
+static int32_t form_of(int64_t n_row)
 {
-    return whim_cuda_product_items(a, forms[form].tiles) *
-           whim_cuda_ceil_div(a->n_row, forms[form].rows);
-}
-
-/* Blocks of twice the outputs take twice as long, but read rows half as often. */
-static int32_t form_of(const whim_cuda_device *dev, const whim_cuda_few_args *a)
-{
-    int64_t n_mp = dev->n_multiprocessor;
-    if (a->n_row <= forms[MANY - 1].rows) {
-        return a->n_row > forms[0].rows;
-    }
-    int64_t small = whim_cuda_ceil_div(form_items(a, MANY), n_mp);
-    return MANY + (2 * whim_cuda_ceil_div(form_items(a, MANY + 1), n_mp) <= small + small / 8);
+    return (n_row > forms[0].rows) + (n_row > forms[1].rows);
 }
 
 int32_t whim_cuda_quant_shared(int32_t i, whim_cuda_kernel *kernel)
@@ -67,10 +54,12 @@ int32_t whim_cuda_quant_shared(int32_t i, whim_cuda_kernel *kernel)
 whim_err whim_cuda_quant_launch(whim_stream *base, whim_dtype dtype, whim_cuda_few_args *a)
 {
     const whim_cuda_device *dev = ((const whim_cuda_stream *)base)->dev;
-    int32_t form = form_of(dev, a), rows = forms[form].rows;
+    int32_t form = form_of(a->n_row), rows = forms[form].rows;
     whim_cuda_tiles_args args = {a->x, a->x_stride, a->n_row, a->k, a->tiles, rows};
     int64_t n = whim_cuda_ceil_div(a->n_row, 32) * (a->k / WHIM_GROUP / WHIM_CUDA_QW_GROUPS);
-    int64_t n_item = form_items(a, form), most = forms[form].per_mp * dev->n_multiprocessor;
+    int64_t n_item =
+        whim_cuda_product_items(a, forms[form].tiles) * whim_cuda_ceil_div(a->n_row, rows);
+    int64_t most = forms[form].per_mp * dev->n_multiprocessor;
     WHIM_TRY(whim_cuda_launch(base, WHIM_CUDA_K_tiles_q8, whim_cuda_items(n, 256), &args));
     return whim_cuda_launch(base, first_kernel(dtype) + (whim_cuda_kernel)form,
                             (whim_cuda_shape){n_item < most ? n_item : most, 1, forms[form].threads,

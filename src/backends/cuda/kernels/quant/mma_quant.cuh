@@ -14,22 +14,16 @@
 
 /* --- what a block has ------------------------------------------------------------------------- */
 
-/* WGS groups of four warps that multiply, each with MT times 64 outputs and N_ROW rows, which it
- * gives to the unit in parts. A unit of work is the dots of one group for 64 outputs and a part. */
-template <class Weights, int WGS, int MT, int N_ROW> struct quant_wide_form {
+/* WGS groups of four warps that multiply, each with 64 outputs and N_ROW rows. */
+template <class Weights, int WGS, int N_ROW> struct quant_wide_form {
     typedef Weights W;
     enum {
         GROUPS_MUL = WGS,
-        OUTS = MT,
         ROWS = N_ROW,
-        PART = ROWS > 64 ? 64 : 32,
-        PARTS = ROWS / PART,
-        SUMS = PART / 2, /* of a thread */
-        TILES = WGS * MT * 4,
+        SUMS = ROWS / 2, /* of a thread */
+        TILES = WGS * 4,
         GROUPS = WHIM_CUDA_QW_GROUPS, /* of k in a stage */
-        AT_ONCE = MT * PARTS > 2 ? 2 : 4, /* groups of k whose units are a step */
-        UNITS = AT_ONCE * MT * PARTS,
-        STAGES = WHIM_CUDA_QW_STAGES(group_place<W>::BYTES, TILES),
+        STAGES = WHIM_CUDA_QW_STAGES(TILES),
         W_BYTES = TILES * GROUPS * group_place<W>::BYTES,
         X_GROUP = ROWS * (W::HAS_MIN ? 72 : 68),
         X_BYTES = GROUPS * X_GROUP,
@@ -168,15 +162,28 @@ struct quant_heads {
     float d[2], m[2];
 };
 
-/* Dots of a group join the sums; `scales` are those of the part's rows. */
+/* The first scales of a group, which are loaded while its dots are awaited. */
+template <class Form> struct quant_early {
+    enum { N = Form::SUMS / 8 < 2 ? Form::SUMS / 8 : 2 };
+    float4 s[N];
+
+    quant_early(uint32_t at)
+    {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            s[i] = quant_scales(at + i * 64);
+        }
+    }
+};
+
+/* Dots of a group join the sums; `at` is where this thread's scales of the rows are. */
 template <class Form>
 static void quant_join(float (&acc)[Form::SUMS], const float (&dot)[Form::SUMS],
-                       const quant_heads &head, uint32_t scales)
+                       const quant_heads &head, const quant_early<Form> &early, uint32_t at)
 {
-    uint32_t at = scales + threadIdx.x % 4 * 16;
 #pragma unroll
     for (int i = 0; i < Form::SUMS; i += 8, at += 64) {
-        float4 s4 = quant_scales(at), t4 = {};
+        float4 s4 = i / 8 < quant_early<Form>::N ? early.s[i / 8] : quant_scales(at), t4 = {};
         if (Form::W::HAS_MIN) {
             t4 = quant_scales(at + Form::ROWS * 4);
         }
@@ -214,44 +221,42 @@ template <class W> static void quant_load(uint32_t (*to)[4], quant_heads *head, 
 /* All that a thread has of an item while it goes through k. */
 template <class Form> struct quant_sums {
     typedef typename Form::W W;
-    enum { PER = Form::OUTS * Form::PARTS, BYTES = group_place<W>::BYTES };
-    float acc[Form::OUTS][Form::PARTS][Form::SUMS], dot[2][Form::SUMS];
+    enum { BYTES = group_place<W>::BYTES };
+    float acc[Form::SUMS], dot[2][Form::SUMS];
     uint32_t w[2][2][4];
     quant_heads head[2];
 
-    /* Unit U of a step is begun with. `codes` is this warp's first tile's, and `rows` the step's
-     * first group. */
-    template <int U> void begin(const char *codes, uint32_t rows)
+    /* Group G of a stage is begun with. `codes` is this warp's tile's, and `rows` all rows'. */
+    template <int G> void begin(const char *codes, uint32_t rows)
     {
-        enum { OUT = U / Form::PARTS % Form::OUTS, PART = U % Form::PARTS, GROUP = U / PER };
-        enum { AT = U / Form::PARTS % 2, STEP = 2 * Form::ROWS * 16 >> 4 };
-        if (PART == 0) {
-            quant_load<W>(w[AT], &head[AT], codes + (OUT * 4 * Form::GROUPS + GROUP) * BYTES);
-        }
-        uint64_t x = wide_operand(rows + GROUP * Form::X_GROUP + PART * Form::PART * 16, Form::ROWS);
+        enum { AT = G % 2, STEP = 2 * Form::ROWS * 16 >> 4 };
+        quant_load<W>(w[AT], &head[AT], codes + G * BYTES);
+        uint64_t x = wide_operand(rows + G * Form::X_GROUP, Form::ROWS);
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-        quant_mma<0>(dot[U % 2], w[AT][0], x);
-        quant_mma<1>(dot[U % 2], w[AT][1], x + STEP);
+        quant_mma<0>(dot[AT], w[AT][0], x);
+        quant_mma<1>(dot[AT], w[AT][1], x + STEP);
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     }
 
     /* It ends while LATER ones are under way. */
-    template <int U, int LATER> void end(uint32_t rows)
+    template <int G, int LATER> void end(uint32_t rows)
     {
-        enum { OUT = U / Form::PARTS % Form::OUTS, PART = U % Form::PARTS, GROUP = U / PER };
-        quant_wait<LATER>(dot[U % 2]);
-        quant_join<Form>(acc[OUT][PART], dot[U % 2], head[U / Form::PARTS % 2],
-                         rows + GROUP * Form::X_GROUP + Form::ROWS * 64 + PART * Form::PART * 4);
+        uint32_t at = rows + G * Form::X_GROUP + Form::ROWS * 64 + threadIdx.x % 4 * 16;
+        quant_early<Form> early(at);
+        quant_wait<LATER>(dot[G % 2]);
+        quant_join<Form>(acc, dot[G % 2], head[G % 2], early, at);
     }
 
-    template <int U> void units(const char *codes, uint32_t rows)
+    /* The groups of a stage that are left, of which G is begun with: dots that are under way when a
+     * stage is left would let the compiler wait for each. */
+    template <int G> void groups(const char *codes, uint32_t rows)
     {
-        if constexpr (U + 1 < Form::UNITS) {
-            begin<U + 1>(codes, rows);
-            end<U, 1>(rows);
-            units<U + 1>(codes, rows);
+        if constexpr (G + 1 < Form::GROUPS) {
+            begin<G + 1>(codes, rows);
+            end<G, 1>(rows);
+            groups<G + 1>(codes, rows);
         } else {
-            end<U, 0>(rows);
+            end<G, 0>(rows);
         }
     }
 };
@@ -260,21 +265,15 @@ template <class Form> struct quant_sums {
 template <class Form>
 static void quant_add(quant_sums<Form> *sums, int n_stage, bulk_ring<Form> *ring)
 {
-    enum { BYTES = group_place<typename Form::W>::BYTES };
+    enum { TILE_BYTES = Form::GROUPS * group_place<typename Form::W>::BYTES };
     extern __shared__ __align__(128) char memory[];
-    int warp = threadIdx.x / WARP, tile = warp / 4 * Form::OUTS * 4 + warp % 4;
     for (int s = 0; s < n_stage; s++, ring->next()) {
         const char *codes =
-            memory + ring->at * Form::STAGE_BYTES + tile * Form::GROUPS * BYTES;
+            memory + ring->at * Form::STAGE_BYTES + threadIdx.x / WARP * TILE_BYTES;
         uint32_t rows = ring->stage() + Form::W_BYTES;
         bulk_wait(ring->full + ring->at * 8, ring->parity);
-#pragma unroll 1
-        for (int g = 0; g < Form::GROUPS; g += Form::AT_ONCE) {
-            sums->template begin<0>(codes, rows);
-            sums->template units<0>(codes, rows);
-            codes += Form::AT_ONCE * BYTES;
-            rows += Form::AT_ONCE * Form::X_GROUP;
-        }
+        sums->template begin<0>(codes, rows);
+        sums->template groups<0>(codes, rows);
         __syncwarp();
         if (threadIdx.x % WARP == 0) {
             bulk_arrive_here(ring->empty + ring->at * 8);
@@ -286,26 +285,18 @@ template <class Form>
 static void quant_store(const whim_cuda_few_args &a, const quant_place &p,
                         const quant_sums<Form> &sums)
 {
-    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    int lane = threadIdx.x % WARP;
+    int n = (p.tile + threadIdx.x / WARP) * WHIM_CUDA_TILE + lane / 4;
+    bool is_there[2] = {n < p.m->n, n + 8 < p.m->n};
+    const float *bias = p.m->bias;
+    float add[2] = {bias != NULL && is_there[0] ? bias[n] : 0.0f,
+                    bias != NULL && is_there[1] ? bias[n + 8] : 0.0f};
 #pragma unroll
-    for (int out = 0; out < Form::OUTS; out++) {
-        int tile = p.tile + (warp / 4 * Form::OUTS + out) * 4 + warp % 4;
-        int n = tile * WHIM_CUDA_TILE + lane / 4;
-        bool is_there[2] = {n < p.m->n, n + 8 < p.m->n};
-        const float *bias = p.m->bias;
-        float add[2] = {bias != NULL && is_there[0] ? bias[n] : 0.0f,
-                        bias != NULL && is_there[1] ? bias[n + 8] : 0.0f};
-#pragma unroll
-        for (int part = 0; part < Form::PARTS; part++) {
-#pragma unroll
-            for (int i = 0; i < Form::SUMS; i++) {
-                int row = p.row + part * Form::PART + i / 4 * 8 + lane % 4 * 2 + i % 2;
-                float y = sums.acc[out][part][i];
-                if (is_there[i % 4 / 2] && row < a.n_row) {
-                    p.m->y[row * p.m->y_stride + n + i % 4 / 2 * 8] =
-                        bias != NULL ? y + add[i % 4 / 2] : y;
-                }
-            }
+    for (int i = 0; i < Form::SUMS; i++) {
+        int row = p.row + i / 4 * 8 + lane % 4 * 2 + i % 2, out = i % 4 / 2;
+        if (is_there[out] && row < a.n_row) {
+            p.m->y[row * p.m->y_stride + n + out * 8] =
+                bias != NULL ? sums.acc[i] + add[out] : sums.acc[i];
         }
     }
 }
@@ -349,24 +340,23 @@ template <class Form> static void quant_run(const whim_cuda_few_args &a)
     }
 }
 
-#define QUANT_WIDE(name, form, wgs, mt, rows, threads, blocks)                              \
-    extern "C" __global__ void __launch_bounds__(threads, blocks)                             \
-        k_mm_##name##_##form(ARGS(whim_cuda_few_args))                                        \
-    {                                                                                         \
-        quant_run<quant_wide_form<name##_weights, wgs, mt, rows>>(a);                              \
+#define QUANT_WIDE(name, rows, wgs, threads, blocks)                                  \
+    extern "C" __global__ void __launch_bounds__(threads, blocks)                     \
+        k_mm_##name##_##rows(ARGS(whim_cuda_few_args))                                \
+    {                                                                                 \
+        quant_run<quant_wide_form<name##_weights, wgs, rows>>(a);                     \
     }
 #else
 /* Never started. */
-#define QUANT_WIDE(name, form, wgs, mt, rows, threads, blocks) \
-    KERNEL k_mm_##name##_##form(ARGS(whim_cuda_few_args))      \
-    {                                                          \
+#define QUANT_WIDE(name, rows, wgs, threads, blocks)      \
+    KERNEL k_mm_##name##_##rows(ARGS(whim_cuda_few_args)) \
+    {                                                     \
     }
 #endif
-#define QUANT_WIDES(name)                                               \
-    QUANT_WIDE(name, 32, 1, 1, 32, WHIM_CUDA_QW_THREADS_1, 3)           \
-    QUANT_WIDE(name, 64, 1, 1, 64, WHIM_CUDA_QW_THREADS_1, 3)           \
-    QUANT_WIDE(name, 128, 2, 1, 128, WHIM_CUDA_QW_THREADS_2, 1)         \
-    QUANT_WIDE(name, 256, 2, 2, 128, WHIM_CUDA_QW_THREADS_2, 1)
+#define QUANT_WIDES(name)                              \
+    QUANT_WIDE(name, 32, 1, WHIM_CUDA_QW_THREADS_1, 3) \
+    QUANT_WIDE(name, 64, 1, WHIM_CUDA_QW_THREADS_1, 2) \
+    QUANT_WIDE(name, 128, 2, WHIM_CUDA_QW_THREADS_2, 1)
 QUANT_WIDES(q4_0)
 QUANT_WIDES(q4_1)
 QUANT_WIDES(q8_0)
