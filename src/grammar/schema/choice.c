@@ -21,6 +21,20 @@ gnamed whim_schema_named(const json_t *s)
     return found;
 }
 
+/* A value that a schema names is of its format where we do not know better: what we write for a
+ * format is not all of it, and a format is a note to most readers. */
+static int32_t fits_but_format(whim_grammar_builder *b, const json_t *s, const json_t *value,
+                               const gplace *place, int32_t depth)
+{
+    json_t *rest = json_object_get(s, "format") != NULL ? json_copy((json_t *)s) : NULL;
+    int32_t fits = -1;
+    if (rest != NULL && json_object_del(rest, "format") == 0) {
+        fits = whim_gb_schema_fits(b, rest, value, place, depth);
+    }
+    json_decref(rest);
+    return fits;
+}
+
 int32_t whim_gb_schema_constants(whim_grammar_builder *b, const json_t *s, gnamed values,
                                  bool surely, const gplace *place, int32_t depth)
 {
@@ -35,6 +49,7 @@ int32_t whim_gb_schema_constants(whim_grammar_builder *b, const json_t *s, gname
     for (size_t i = 0; i < n && !whim_gb_failed(b); i++) {
         const json_t *value = values.one != NULL ? values.one : json_array_get(values.list, i);
         int32_t fits = whim_gb_schema_fits(b, s, value, place, depth);
+        fits = fits < 0 ? fits_but_format(b, s, value, place, depth) : fits;
         unknown = unknown || fits < 0;
         if (fits > 0) {
             whim_glist_add(b, &alts, whim_gb_json_const(b, value, 0, path));

@@ -209,7 +209,12 @@ static bool join_patterns(merge *m, json_t *joined, const json_t *from, const js
     json_object_foreach(json_object_get(from, "patternProperties"), pattern, value)
     {
         json_t *same = json_object_get(json_object_get(other, "patternProperties"), pattern);
-        same = same != NULL ? same : json_object_get(other, "additionalProperties");
+        const json_t *besides =
+            same != NULL ? NULL : json_object_get(other, "additionalProperties");
+        if (json_is_false(besides)) {
+            continue; /* only listed keys are left, and what is said of those has been joined */
+        }
+        same = same != NULL ? same : (json_t *)besides;
         if (json_object_get(joined, pattern) == NULL &&
             !whim_gb_put(m->b, joined, pattern, both(value, same))) {
             return false;

@@ -289,6 +289,21 @@ static void schemas_take_their_texts(void **state)
         {"{\"type\":\"string\",\"pattern\":\"^a+$\",\"minLength\":1,\"maxLength\":2}",
          {"\"a\"", "\"aa\""},
          {"\"aaa\""}},
+        {"{\"type\":\"string\",\"format\":\"uri\",\"enum\":[\"http://a.b\",\"odd:x\"]}",
+         {"\"http://a.b\"", "\"odd:x\""},
+         {"\"odd:y\""}},
+        {"{\"type\":\"string\",\"format\":\"uri\",\"maxLength\":4,\"enum\":[\"o:x\",\"odd:x\"]}",
+         {"\"o:x\""},
+         {"\"odd:x\""}},
+        {"{\"allOf\":[{\"patternProperties\":{\"^a\":{\"type\":\"integer\"}}},{\"properties\":{"
+         "\"ab\":"
+         "{},\"c\":{}},\"additionalProperties\":false}]}",
+         {"{\"ab\":1}", "{\"c\":\"x\"}", "{\"ab\":1,\"c\":null}"},
+         {"{\"ab\":\"x\"}", "{\"ac\":1}", "{\"d\":1}"}},
+        {"{\"allOf\":[{\"properties\":{\"ab\":{},\"c\":{}},\"additionalProperties\":false},"
+         "{\"patternProperties\":{\"^a\":{\"type\":\"integer\"},\"^c\":false}}]}",
+         {"{\"ab\":1}", "{}"},
+         {"{\"ab\":\"x\"}", "{\"ac\":1}", "{\"c\":1}"}},
         {"{\"type\":\"string\",\"format\":\"email\"}",
          {"\"a.b@c.de\"", "\"x@y.example.org\""},
          {"\"a\"", "\"a@b\"", "\"@b.c\"", "\"a..b@c.de\""}},
