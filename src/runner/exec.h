@@ -213,6 +213,11 @@ WHIM_MUST_CHECK whim_err whim_exec_sum(whim_exec *exec, float *values, int64_t n
 WHIM_MUST_CHECK whim_err whim_exec_page_read(whim_exec *exec, int32_t page, void *out);
 WHIM_MUST_CHECK whim_err whim_exec_page_write(whim_exec *exec, int32_t page, const void *bytes);
 
+/* Of ranks that are all in this call: what the ranks of group `from` have there, page_bytes of the
+ * plan, becomes what those with the same place in group `to` have. */
+WHIM_MUST_CHECK whim_err whim_exec_page_send(whim_exec *exec, int32_t from, int32_t to,
+                                             void *bytes);
+
 /* Where its pages are kept; NULL: nowhere. Freed with the exec. */
 struct whim_page_store **whim_exec_store(whim_exec *exec);
 

@@ -26,6 +26,17 @@ static int32_t n_rank_of(whim_exec *x)
     return comm != NULL ? comm->n_rank : 1;
 }
 
+/* Of several groups the first keeps what all have. */
+static bool keeps(whim_exec *x)
+{
+    return whim_exec_group(whim_exec_cfg_of(x)) == 0;
+}
+
+static bool is_own(whim_exec *x, const whim_store_page *p)
+{
+    return whim_exec_group(whim_exec_cfg_of(x)) == p->group;
+}
+
 static whim_err tell(whim_exec *x, whim_letter_kind kind, const void *words, int64_t bytes,
                      whim_diag *diag)
 {
@@ -69,8 +80,8 @@ static whim_err part_open(whim_exec *x, whim_page_store *st, whim_diag *diag)
 {
     const whim_exec_cfg *cfg = whim_exec_cfg_of(x);
     int64_t page_bytes = whim_exec_plan_of(x)->page_bytes;
-    int64_t part = whim_disk_record_bytes(page_bytes, cfg->page_len);
-    int32_t n_rank = n_rank_of(x);
+    int64_t part = keeps(x) ? whim_disk_record_bytes(page_bytes, cfg->page_len) : 0;
+    int32_t n_rank = whim_exec_group_ranks(cfg);
     WHIM_TRY(parts_sum(x, part, &st->parts_bytes, diag));
     if (st->tier != NULL) { /* the leader's, which others join */
         return WHIM_ERR_OK;
@@ -80,14 +91,17 @@ static whim_err part_open(whim_exec *x, whim_page_store *st, whim_diag *diag)
                          "--kv-dir-size %lld is too small for pages of %lld bytes",
                          (long long)st->order.max_bytes, (long long)st->parts_bytes);
     }
+    st->page = st->page != NULL ? st->page : whim_alloc(page_bytes > 0 ? page_bytes : 1);
+    WHIM_TRY(whim_got(st->page != NULL, diag, "no memory for a page"));
+    if (!keeps(x)) {
+        return WHIM_ERR_OK;
+    }
     snprintf(st->space, sizeof st->space, "%s", st->order.space);
     if (n_rank > 1) {
         size_t used = strlen(st->space);
         snprintf(st->space + used, sizeof st->space - used, ", rank %d of %d", cfg->comm->rank,
                  n_rank);
     }
-    st->page = st->page != NULL ? st->page : whim_alloc(page_bytes > 0 ? page_bytes : 1);
-    WHIM_TRY(whim_got(st->page != NULL, diag, "no memory for a page"));
     bool follows = whim_exec_ranks(x)->follows;
     whim_disk_tier_cfg tier = {
         .dir = follows && cfg->kv_dir != NULL ? cfg->kv_dir : st->order.dir,
@@ -95,7 +109,7 @@ static whim_err part_open(whim_exec *x, whim_page_store *st, whim_diag *diag)
         .page_bytes = page_bytes,
         .page_len = cfg->page_len,
         .max_bytes = share_of(st->order.max_bytes, part, st->parts_bytes),
-        .queue_bytes = whim_disk_queue_bytes(page_bytes, cfg->page_len, n_rank),
+        .queue_bytes = whim_disk_queue_bytes(page_bytes, cfg->page_len, n_rank_of(x)),
         .lock_ns = follows ? LOCK_NS : 0,
         .log = st->log,
     };
@@ -235,8 +249,11 @@ static const int32_t *tokens_of(const whim_store_page *p)
 
 static whim_err part_put(whim_exec *x, whim_page_store *st, const whim_store_page *p, bool *all)
 {
-    WHIM_TRY(whim_exec_page_read(x, p->page, st->page));
-    float dropped = !whim_disk_tier_put(st->tier, &p->key, tokens_of(p), st->page);
+    if (is_own(x, p)) {
+        WHIM_TRY(whim_exec_page_read(x, p->page, st->page));
+    }
+    WHIM_TRY(whim_exec_page_send(x, p->group, 0, st->page));
+    float dropped = keeps(x) && !whim_disk_tier_put(st->tier, &p->key, tokens_of(p), st->page);
     if (p->is_asked) {
         whim_store_tell(x);
         WHIM_TRY(whim_exec_sum(x, &dropped, 1, PAGE_NS));
@@ -248,31 +265,32 @@ static whim_err part_put(whim_exec *x, whim_page_store *st, const whim_store_pag
 /* Nothing is written before all have said that they have it. */
 static whim_err part_get(whim_exec *x, whim_page_store *st, const whim_store_page *p, bool *all)
 {
-    bool own = whim_disk_tier_get(st->tier, &p->key, tokens_of(p), st->page);
-    float missing = !own;
+    bool own = keeps(x) && whim_disk_tier_get(st->tier, &p->key, tokens_of(p), st->page);
+    float missing = keeps(x) && !own;
     whim_store_tell(x); /* before the vote: who asks behind it finds it */
     WHIM_TRY(whim_exec_sum(x, &missing, 1, PAGE_NS));
     *all = missing == 0;
     st->n_halved += own && !*all;
-    return *all ? whim_exec_page_write(x, p->page, st->page) : WHIM_ERR_OK;
+    if (*all) {
+        WHIM_TRY(whim_exec_page_send(x, 0, p->group, st->page));
+    }
+    return *all && is_own(x, p) ? whim_exec_page_write(x, p->page, st->page) : WHIM_ERR_OK;
 }
 
 static whim_err part_flush(whim_exec *x, whim_page_store *st, bool *all)
 {
-    float waiting = whim_disk_tier_get_stats(st->tier).queued > 0;
+    float waiting = keeps(x) && whim_disk_tier_get_stats(st->tier).queued > 0;
     whim_store_tell(x);
     WHIM_TRY(whim_exec_sum(x, &waiting, 1, PAGE_NS));
     *all = waiting == 0;
     return WHIM_ERR_OK;
 }
 
-static const whim_store_page *letter_make(whim_page_store *st, int32_t page, bool is_asked,
-                                          const whim_prefix_key *key, const int32_t *tokens,
-                                          int32_t page_len)
+static const whim_store_page *letter_make(whim_page_store *st, const whim_store_page *head,
+                                          const int32_t *tokens, int32_t page_len)
 {
-    whim_store_page head = {.page = page, .is_asked = is_asked, .key = *key};
-    memcpy(st->letter, &head, sizeof head);
-    memcpy(st->letter + sizeof head / sizeof *st->letter, tokens,
+    memcpy(st->letter, head, sizeof *head);
+    memcpy(st->letter + sizeof *head / sizeof *st->letter, tokens,
            (size_t)page_len * sizeof *tokens);
     return (const whim_store_page *)(const void *)st->letter;
 }
@@ -283,15 +301,15 @@ static int64_t letter_bytes(whim_exec *x)
            whim_exec_cfg_of(x)->page_len * (int64_t)sizeof(int32_t);
 }
 
-bool whim_exec_store_put(whim_exec *x, int32_t page, const whim_prefix_key *key,
+bool whim_exec_store_put(whim_exec *x, int32_t group, int32_t page, const whim_prefix_key *key,
                          const int32_t *tokens, bool wait)
 {
     whim_page_store *st = *whim_exec_store(x);
     if (st == NULL || st->is_off) {
         return true;
     }
-    const whim_store_page *p =
-        letter_make(st, page, wait, key, tokens, whim_exec_cfg_of(x)->page_len);
+    const whim_store_page head = {.group = group, .page = page, .is_asked = wait, .key = *key};
+    const whim_store_page *p = letter_make(st, &head, tokens, whim_exec_cfg_of(x)->page_len);
     if (tell(x, WHIM_LETTER_STORE_PUT, p, letter_bytes(x), NULL) != WHIM_ERR_OK) {
         return true; /* ranks are lost, and with them what the page held */
     }
@@ -302,15 +320,15 @@ bool whim_exec_store_put(whim_exec *x, int32_t page, const whim_prefix_key *key,
     return all;
 }
 
-bool whim_exec_store_get(whim_exec *x, int32_t page, const whim_prefix_key *key,
+bool whim_exec_store_get(whim_exec *x, int32_t group, int32_t page, const whim_prefix_key *key,
                          const int32_t *tokens)
 {
     whim_page_store *st = *whim_exec_store(x);
     if (st == NULL || st->is_off || !whim_disk_tier_has(st->tier, key)) {
         return false;
     }
-    const whim_store_page *p =
-        letter_make(st, page, false, key, tokens, whim_exec_cfg_of(x)->page_len);
+    const whim_store_page head = {.group = group, .page = page, .key = *key};
+    const whim_store_page *p = letter_make(st, &head, tokens, whim_exec_cfg_of(x)->page_len);
     if (tell(x, WHIM_LETTER_STORE_GET, p, letter_bytes(x), NULL) != WHIM_ERR_OK) {
         return false;
     }
@@ -332,7 +350,9 @@ static bool letter_is_good(whim_exec *x, whim_letter_kind kind, const int32_t *w
     }
     if (kind == WHIM_LETTER_STORE_PUT || kind == WHIM_LETTER_STORE_GET) {
         const whim_store_page *p = (const whim_store_page *)(const void *)words;
-        return bytes == letter_bytes(x) && p->page >= 0 && p->page < whim_exec_cfg_of(x)->n_page;
+        const whim_exec_cfg *cfg = whim_exec_cfg_of(x);
+        return bytes == letter_bytes(x) && p->group >= 0 && p->group < whim_exec_groups(cfg) &&
+               p->page >= 0 && p->page < cfg->n_page;
     }
     return bytes == 0;
 }
@@ -355,7 +375,7 @@ whim_err whim_store_obey(whim_exec *x, whim_letter_kind kind, const int32_t *wor
         part_close(x);
         return WHIM_ERR_OK;
     }
-    if (st == NULL || st->tier == NULL) {
+    if (st == NULL || (keeps(x) && st->tier == NULL)) {
         return whim_fail(diag, WHIM_ERR_CORRUPT, "pages are to go to a disk that is not open");
     }
     whim_err err = kind == WHIM_LETTER_STORE_PUT   ? part_put(x, st, p, &ignored)
@@ -411,7 +431,7 @@ whim_disk_tier_stats whim_exec_store_stats(whim_exec *x)
 {
     whim_page_store *st = *whim_exec_store(x);
     whim_disk_tier_stats stats = whim_disk_tier_get_stats(st->tier);
-    for (int32_t r = 1; r < n_rank_of(x); r++) {
+    for (int32_t r = 1; r < whim_exec_group_ranks(whim_exec_cfg_of(x)); r++) {
         whim_rank_meters of;
         whim_rank_meters_of(whim_exec_cfg_of(x)->comm, r, &of);
         stats.bytes += of.disk[WHIM_RANK_DISK_BYTES];

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pages of an exec on disk (kv/disk_tier.h). Of a page each rank has its own part, in files of its
- * own; whoever leads says what is kept and what is looked for, by letters, as it does of steps.
+ * own; whoever leads says what is kept and what is looked for, by letters, as it does of steps. Of
+ * several groups of ranks the first keeps the pages of all, which travel to it and back: a page's
+ * bits do not depend on the group, so whatever one has computed is there for all, and for other
+ * numbers of groups.
  *
  * Invariants:
- *  1. A page is there when every rank has its part of it, whole; else it is there for none, and no
- *     rank writes to its device.
- *  2. A part is found by ranks of the same number among as many, with the same model, only.
+ *  1. A page is there when every rank that keeps has its part of it, whole; else it is there for
+ *     none, and no rank writes to its device.
+ *  2. A part is found by ranks of the same number among as many (of their group), with the same
+ *     model, only.
  *  3. The limit is that of all ranks together.
  * Threads: the exec's. */
 #ifndef WHIM_RUNNER_PAGE_STORE_H
@@ -37,17 +41,18 @@ typedef struct whim_store_order {
 
 /* A page to keep or to look for, as a letter; its tokens follow. */
 typedef struct whim_store_page {
-    int32_t page;
+    int32_t group, page;
     int32_t is_asked; /* of one to keep: whether all did is told */
+    int32_t reserved;
     whim_prefix_key key;
 } whim_store_page;
 
 typedef struct whim_page_store {
     whim_store_order order;
-    whim_disk_tier *tier;              /* NULL: closed */
+    whim_disk_tier *tier;              /* NULL: closed, or of a rank that keeps nothing */
     void *page;                        /* one page on its way */
     int32_t *letter;                   /* the leader's whim_store_page and tokens */
-    int64_t parts_bytes;               /* of a record, all ranks' parts */
+    int64_t parts_bytes;               /* of a record, the parts of all that keep */
     bool is_off;                       /* some rank has none, since ranks were started again */
     int64_t n_halved;                  /* pages that only some ranks had */
     whim_disk_tier_stats told;         /* who follows: what its meters had last */
@@ -68,12 +73,13 @@ void whim_exec_store_rejoin(whim_exec *exec);
 /* Writes what is queued everywhere, then closes. */
 void whim_exec_store_close(whim_exec *exec);
 
-/* Keep a page. With `wait` false means that some rank had no room for it in its queue. */
-bool whim_exec_store_put(whim_exec *exec, int32_t page, const whim_prefix_key *key,
+/* Keep a page of a group. With `wait` false means that some rank had no room for it in its
+ * queue. */
+bool whim_exec_store_put(whim_exec *exec, int32_t group, int32_t page, const whim_prefix_key *key,
                          const int32_t *tokens, bool wait);
 
-/* Bring a page; false: it is not there, and `page` is as it was. */
-bool whim_exec_store_get(whim_exec *exec, int32_t page, const whim_prefix_key *key,
+/* Bring a page to a group; false: it is not there, and `page` is as it was. */
+bool whim_exec_store_get(whim_exec *exec, int32_t group, int32_t page, const whim_prefix_key *key,
                          const int32_t *tokens);
 
 /* Of all ranks: their bytes and errors, pages that all have written, and the most that one has

@@ -67,8 +67,6 @@ serve_it --ep 2 --dp 3
 expect "--ep below --dp" 1 err "--ep: experts cannot be dealt to 2 of 3 ranks"
 serve_it --ep 3 --dp 2
 expect "--dp below --ep" 1 err "--dp: 3 ranks cannot be 2 groups with requests of their own"
-serve_it --dp 2 --kv-dir "$TEST_TMP/pages"
-expect "--dp and --kv-dir" 1 err "--dp has pages of its own" err "leave out --kv-dir, or --dp"
 serve_it --tp 4 --dp 3 --kv-dir "$TEST_TMP/pages"
 expect "--dp is named where it is wrong itself" 1 err "--dp: 4 ranks cannot be 3 groups with requests of their own"
 run_it inspect shape:qwen3-8b --dp 2

@@ -152,14 +152,18 @@ static whim_err groups_check(const whim_engine *e, whim_diag *diag)
                          n_rank, n_group);
     }
     WHIM_TRY(hosts_check(e, n_rank / n_group, diag));
-    if (e->cfg.kv_dir != NULL || e->cfg.record_steps != NULL) {
-        whim_engine_blame(e, e->cfg.kv_dir != NULL ? "kv_dir" : "record_steps");
-        return whim_fail(
-            diag, WHIM_ERR_UNSUPPORTED,
-            "--dp has %s of its own for each group, which files cannot hold yet: leave "
-            "out %s, or --dp",
-            e->cfg.kv_dir != NULL ? "pages" : "steps",
-            e->cfg.kv_dir != NULL ? "--kv-dir" : "--record-steps");
+    if (e->cfg.record_steps != NULL) {
+        whim_engine_blame(e, "record_steps");
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "--dp has steps of its own for each group, which a file cannot hold yet: "
+                         "leave out --record-steps, or --dp");
+    }
+    if (e->cfg.kv_dir != NULL && n_group < n_rank && whim_engine_n_here(e) != n_rank) {
+        whim_engine_blame(e, "kv_dir");
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "groups of %d ranks on several hosts cannot bring pages to those that "
+                         "keep them: leave out --kv-dir, or let groups be single ranks",
+                         n_rank / n_group);
     }
     return WHIM_ERR_OK;
 }

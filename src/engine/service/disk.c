@@ -15,11 +15,6 @@ whim_err whim_service_check_disk(const whim_engine *engine, const char *kv_dir, 
                          "--kv-dir keeps keys and values only, and a model with recurrent states "
                          "cannot go on from those; leave it out");
     }
-    if (kv_dir != NULL && whim_exec_groups(whim_engine_limits(engine)) > 1) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "--kv-dir keeps the pages of one group, and --dp has pages of its own for "
-                         "each; leave out one of them");
-    }
     return WHIM_ERR_OK;
 }
 
@@ -43,16 +38,19 @@ whim_err whim_service_disk_open(whim_service *s, whim_diag *diag)
 /* At the end the queue may fill: wait for the disk, for nobody else waits for us. */
 static void save_page(void *ctx, int32_t page, const whim_prefix_key *key, const int32_t *tokens)
 {
-    const whim_service *s = ctx;
-    while (!whim_exec_store_put(whim_runner_exec(s->runner), page, key, tokens, true)) {
+    const whim_group *g = ctx;
+    whim_exec *exec = whim_runner_exec(g->service->runner);
+    while (!whim_exec_store_put(exec, g->index, page, key, tokens, true)) {
         whim_clock_sleep_ns(WHIM_NS_PER_MS);
     }
 }
 
 void whim_service_disk_close(whim_service *s)
 {
-    if (s->has_disk && s->n_group > 0 && s->groups[0].tree != NULL) { /* there is one then */
-        whim_prefix_tree_each(s->groups[0].tree, save_page, s);
+    for (int32_t i = 0; i < s->n_group && s->has_disk; i++) {
+        if (s->groups[i].tree != NULL) { /* it was opened */
+            whim_prefix_tree_each(s->groups[i].tree, save_page, &s->groups[i]);
+        }
     }
     if (s->has_disk) {
         whim_exec_store_close(whim_runner_exec(s->runner));
@@ -63,15 +61,17 @@ void whim_service_disk_close(whim_service *s)
 void whim_service_keep_page(void *ctx, int32_t page, const whim_prefix_key *key,
                             const int32_t *tokens)
 {
-    const whim_service *s = ctx;
-    (void)whim_exec_store_put(whim_runner_exec(s->runner), page, key, tokens, false);
+    const whim_group *g = ctx;
+    (void)whim_exec_store_put(whim_runner_exec(g->service->runner), g->index, page, key, tokens,
+                              false);
 }
 
 int64_t whim_service_fetch_pages(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max,
                                  int32_t *pages)
 {
-    whim_service *s = ctx;
-    whim_page_pool *pool = whim_runner_pool(s->runner);
+    const whim_group *g = ctx;
+    whim_service *s = g->service;
+    whim_page_pool *pool = whim_runner_pool_of(s->runner, g->index);
     whim_prefix_key key;
     int32_t len = pool->page_len;
     int64_t n = 0;
@@ -87,7 +87,7 @@ int64_t whim_service_fetch_pages(void *ctx, const int32_t *tokens, int64_t n_pag
         if (page < 0) {
             break;
         }
-        if (!whim_exec_store_get(whim_runner_exec(s->runner), page, &key, own)) {
+        if (!whim_exec_store_get(whim_runner_exec(s->runner), g->index, page, &key, own)) {
             whim_page_pool_give(pool, page);
             break;
         }

@@ -9,10 +9,10 @@
 /* Opens nothing without cfg.kv_dir. */
 WHIM_MUST_CHECK whim_err whim_service_disk_open(whim_service *s, whim_diag *diag);
 
-/* Save what the tree holds, then close. */
+/* Save what the trees hold, then close. */
 void whim_service_disk_close(whim_service *s);
 
-/* whim_prefix_evicted and whim_sched_cfg.fetch of a service. */
+/* whim_prefix_evicted and whim_sched_cfg.fetch of a group. */
 void whim_service_keep_page(void *ctx, int32_t page, const whim_prefix_key *key,
                             const int32_t *tokens);
 int64_t whim_service_fetch_pages(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max,

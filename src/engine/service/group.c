@@ -52,7 +52,7 @@ whim_err whim_group_open(whim_group *g, whim_service *s, int32_t index, whim_dia
     whim_page_pool *pool = whim_runner_pool_of(s->runner, index);
     whim_page_pool *states = whim_runner_states_of(s->runner, index);
     WHIM_TRY(
-        whim_prefix_tree_create(pool, s->has_disk ? whim_service_keep_page : NULL, s, &g->tree));
+        whim_prefix_tree_create(pool, s->has_disk ? whim_service_keep_page : NULL, g, &g->tree));
     if (s->has_states) {
         WHIM_TRY(whim_prefix_tree_set_states(g->tree, states));
     }
@@ -64,7 +64,7 @@ whim_err whim_group_open(whim_group *g, whim_service *s, int32_t index, whim_dia
         .pool = pool,
         .tree = g->tree,
         .fetch = s->has_disk ? whim_service_fetch_pages : NULL,
-        .fetch_ctx = s,
+        .fetch_ctx = g,
         .states = s->has_states ? states : NULL,
         .max_kept = whim_engine_limits(s->cfg.engine)->max_kept,
         .copy_state = copy_state,

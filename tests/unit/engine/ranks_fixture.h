@@ -37,9 +37,9 @@ typedef struct group {
     whim_graph_use graphs;
     int32_t n_rank, n_job;
     bool shares; /* each has the whole model, or each two have it, and a part of the rows */
-    bool groups; /* each has the whole model, and requests of its own */
+    bool groups; /* each, or each two, have the whole model, and requests of their own */
     bool deals;  /* each has whole experts */
-    bool twos;   /* of those who share */
+    bool twos;   /* of those who share, and of groups */
 } group;
 
 static const char *fixture_dirs[MAX_RANK]; /* a folder of its own for a rank's pages, or NULL */
@@ -68,7 +68,7 @@ static inline whim_engine *member_open(const group *g, int32_t rank, int64_t kv_
                            .kv_dir = fixture_dirs[rank],
                            .n_rank = n_member,
                            .n_share = g->shares ? n_member / (g->twos ? 2 : 1) : 0,
-                           .n_group = g->groups ? n_member : 0,
+                           .n_group = g->groups ? n_member / (g->twos ? 2 : 1) : 0,
                            .n_deal = g->deals ? n_member : 0,
                            .rank = rank,
                            .comm = comm};

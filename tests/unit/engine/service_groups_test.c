@@ -174,20 +174,6 @@ static void a_step_costs_what_the_largest_group_does(void **state)
     assert_int_equal(most_said, 1);
 }
 
-/* A service refuses them itself, whoever opened the engine. */
-static void pages_of_groups_go_to_no_disk(void **state)
-{
-    (void)state;
-    whim_diag diag = {""};
-    ranks_open(&llamas);
-    whim_service_cfg cfg = service_cfg();
-    cfg.kv_dir = "/tmp";
-    cfg.kv_space = "test";
-    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_UNSUPPORTED);
-    assert_non_null(strstr(diag.text, "--dp has pages of its own for each"));
-    ranks_close(WHIM_ERR_OK);
-}
-
 /* A job that is cancelled leaves its own group, at any time of the others' prompts. */
 static void one_leaves_while_others_begin(void **state)
 {
@@ -252,7 +238,6 @@ int main(void)
         cmocka_unit_test(drafts_keep_the_text),
         cmocka_unit_test(one_group_tells_its_prompt),
         cmocka_unit_test(a_step_costs_what_the_largest_group_does),
-        cmocka_unit_test(pages_of_groups_go_to_no_disk),
         cmocka_unit_test(one_leaves_while_others_begin),
         cmocka_unit_test(prompts_go_where_they_are_known),
     };

@@ -138,6 +138,61 @@ static void pages_are_found_again(void **state)
     }
 }
 
+/* What groups with requests of their own say to two requests at once, of which each has one. */
+static int64_t ask_groups(const group *g, int32_t ids[2][MADE])
+{
+    static answer answers[2];
+    whim_diag diag = {""};
+    whim_job *jobs[2];
+    ranks_open(g);
+    whim_service_cfg cfg = cfg_of(0);
+    if (whim_service_create(&cfg, &service, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+    for (int32_t k = 0; k < 2; k++) {
+        whim_job_cfg job = job_cfg(k + 1, PROMPT, MADE);
+        jobs[k] = submit(&job);
+    }
+    for (int32_t k = 0; k < 2; k++) {
+        read_all(jobs[k], &answers[k]);
+        if (answers[k].failed) {
+            fail_msg("%s", answers[k].message);
+        }
+        assert_int_equal(answers[k].n[0], MADE);
+        memcpy(ids[k], answers[k].ids[0], MADE * sizeof *ids[k]);
+    }
+    stop(NULL);
+    ranks_close(WHIM_ERR_OK);
+    return answers[0].n_cached + answers[1].n_cached;
+}
+
+/* Pages of any group are there for any other, for other numbers of groups, and for one rank. */
+static void pages_of_groups_are_found_again(void **state)
+{
+    static const group groups[] = {
+        {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0, .groups = true},
+        {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 1, 0},
+        {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 3, 0, .groups = true},
+        {LLAMA, NULL, "guard", WHIM_GRAPHS_ON, 3, 0, .groups = true},
+        {LLAMA, NULL, "guard", WHIM_GRAPHS_ON, 2, 0, .groups = true},
+        {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 4, 0, .groups = true, .twos = true},
+        {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 4, 0, .groups = true, .twos = true},
+    };
+    int32_t cold[2][MADE], warm[2][MADE];
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        bool first = i == 0 || i == 3 || i == 5; /* sums are others from here on */
+        if (first) {
+            folder_remove(state);
+            folder_make(state);
+        }
+        int64_t n_cached = ask_groups(&groups[i], first ? cold : warm);
+        assert_true(first ? n_cached < 2 * CACHED : n_cached == 2 * CACHED);
+        if (!first) {
+            assert_memory_equal(cold, warm, sizeof cold);
+        }
+    }
+}
+
 static const group two = {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0};
 
 /* Of what is there already each rank tells when it is told something. */
@@ -171,17 +226,19 @@ static void letters_are_looked_at(void **state)
     const struct {
         whim_letter_kind kind;
         int64_t n_word;
-        int32_t number;
+        int32_t group, number;
     } letters[] = {
-        {WHIM_LETTER_STORE_PUT, n_word - 1, 0},   {WHIM_LETTER_STORE_PUT, n_word, -1},
-        {WHIM_LETTER_STORE_GET, n_word, 1 << 30}, {WHIM_LETTER_STORE_OPEN, 3, 0},
-        {WHIM_LETTER_STORE_FLUSH, 1, 0},
+        {WHIM_LETTER_STORE_PUT, n_word - 1, 0, 0},   {WHIM_LETTER_STORE_PUT, n_word, 0, -1},
+        {WHIM_LETTER_STORE_GET, n_word, 0, 1 << 30}, {WHIM_LETTER_STORE_OPEN, 3, 0, 0},
+        {WHIM_LETTER_STORE_FLUSH, 1, 0, 0},          {WHIM_LETTER_STORE_PUT, n_word, 1, 0},
+        {WHIM_LETTER_STORE_GET, n_word, -1, 0},
     };
     for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++) {
         whim_diag diag = {""};
         ranks_open(&two);
         whim_exec *exec = whim_runner_exec(whim_engine_runner(members[0].engine));
-        page[0] = letters[i].number;
+        page[0] = letters[i].group;
+        page[1] = letters[i].number;
         assert_int_equal(whim_ranks_tell(whim_exec_ranks(exec), letters[i].kind, false, page,
                                          letters[i].n_word, &diag),
                          WHIM_ERR_OK);
@@ -290,6 +347,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pages_are_found_again, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(pages_of_groups_are_found_again, folder_make,
+                                        folder_remove),
         cmocka_unit_test_setup_teardown(bytes_are_those_of_all_ranks, folder_make, folder_remove),
         cmocka_unit_test(letters_are_looked_at),
         cmocka_unit_test_setup_teardown(parts_are_missing_and_damaged, folder_make, folder_remove),
