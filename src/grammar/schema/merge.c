@@ -2,20 +2,12 @@
 /* One schema for what several schemas allow together: allOf, and keywords beside $ref or anyOf.
  * Keywords that speak about one another are joined together: properties with what is allowed
  * besides them, items with those before them. What cannot be joined is refused. */
-#include "grammar/schema/schema.h"
+#include "grammar/schema/merge.h"
 
 #include <stdio.h>
 #include <string.h>
 
-typedef struct merge {
-    whim_grammar_builder *b;
-    const gplace *place;
-    json_t *out;
-    bool never;         /* no value fits */
-    bool listed_by_not; /* what `not` led to lists properties or items */
-} merge;
-
-static bool fail(merge *m, const char *key, const char *what)
+bool whim_merge_fail(gmerge *m, const char *key, const char *what)
 {
     char buf[GPLACE_ROOM];
     whim_gb_fail(m->b, WHIM_ERR_INVALID, "%s: %s of schemas that hold together %s",
@@ -23,7 +15,7 @@ static bool fail(merge *m, const char *key, const char *what)
     return false;
 }
 
-static bool never(merge *m, const char *key, const char *what)
+bool whim_merge_never(gmerge *m, const char *key, const char *what)
 {
     char text[128];
     if (!m->never) {
@@ -43,13 +35,12 @@ bool whim_gb_put(whim_grammar_builder *b, json_t *object, const char *key, json_
     return true;
 }
 
-static bool put(merge *m, const char *key, json_t *value)
+bool whim_merge_put(gmerge *m, const char *key, json_t *value)
 {
     return whim_gb_put(m->b, m->out, key, value);
 }
 
-/* A new reference to what both allow; NULL where neither is said. */
-static json_t *both(json_t *one, json_t *two)
+json_t *whim_merge_both(json_t *one, json_t *two)
 {
     if (one == NULL || json_is_true(one) || json_is_false(two)) {
         return json_incref(two == NULL ? one : two);
@@ -71,7 +62,7 @@ static json_t *both(json_t *one, json_t *two)
 
 const json_t *whim_gb_schema_both(whim_grammar_builder *b, const json_t *one, const json_t *two)
 {
-    json_t *made = both((json_t *)one, (json_t *)two);
+    json_t *made = whim_merge_both((json_t *)one, (json_t *)two);
     if (one == NULL && two == NULL) {
         return NULL;
     }
@@ -93,7 +84,7 @@ static bool has_value(const json_t *list, const json_t *value)
 }
 
 /* Values of both lists, or of either. */
-static json_t *join_lists(merge *m, const json_t *one, const json_t *two, bool in_both)
+static json_t *join_lists(gmerge *m, const json_t *one, const json_t *two, bool in_both)
 {
     json_t *list = in_both ? json_array() : json_copy((json_t *)one);
     for (size_t i = 0; i < json_array_size(two) && list != NULL; i++) {
@@ -129,7 +120,7 @@ static json_t *type_list(const json_t *type, bool nullable)
 }
 
 /* Types of both; an integer is a number. */
-static bool merge_types(merge *m, json_t *type, bool nullable)
+static bool merge_types(gmerge *m, json_t *type, bool nullable)
 {
     json_t *old = json_object_get(m->out, "type");
     json_t *mine = type_list(old == NULL ? type : old, old == NULL && nullable);
@@ -147,165 +138,21 @@ static bool merge_types(merge *m, json_t *type, bool nullable)
     json_decref(mine);
     json_decref(other);
     bool none = json_array_size(joined) == 0;
-    return put(m, "type", joined) && (!none || never(m, "the types", "leave no type"));
-}
-
-/* --- objects ---------------------------------------------------------------------------------- */
-
-/* What a schema says of the values of one key: a new reference, or NULL for nothing. */
-static json_t *said_of_key(merge *m, const json_t *s, const char *key)
-{
-    gplace at = {.up = m->place, .key = "patternProperties"};
-    json_t *listed = json_object_get(json_object_get(s, "properties"), key);
-    json_t *said = json_incref(listed);
-    bool known = listed != NULL;
-    const char *pattern;
-    json_t *schema;
-    json_object_foreach(json_object_get(s, "patternProperties"), pattern, schema)
-    {
-        if (whim_gb_pattern_finds(m->b, pattern, key, &at)) {
-            json_t *more = both(said, schema);
-            json_decref(said);
-            said = more;
-            known = true;
-        }
-    }
-    return known ? said : json_incref(json_object_get(s, "additionalProperties"));
-}
-
-/* Keys of `from`, with what both schemas say of them. */
-static bool join_keys(merge *m, json_t *joined, const json_t *from, const json_t *s)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach(json_object_get(from, "properties"), key, value)
-    {
-        if (json_object_get(joined, key) != NULL) {
-            continue;
-        }
-        if (++m->b->n_joined > 2 * m->b->limits.max_nodes) {
-            return fail(m, "properties", "are too many to be joined with those of other schemas");
-        }
-        if (m->b->n_joined % 1024 == 0 && whim_gb_late(m->b)) {
-            return false;
-        }
-        json_t *one = said_of_key(m, m->out, key), *two = said_of_key(m, s, key);
-        bool ok = whim_gb_put(m->b, joined, key, both(one, two)) && !whim_gb_failed(m->b);
-        json_decref(one);
-        json_decref(two);
-        if (!ok) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Patterns of `from`; keys that the other has neither by name nor by the same pattern are besides
- * its own. */
-static bool join_patterns(merge *m, json_t *joined, const json_t *from, const json_t *other)
-{
-    const char *pattern;
-    json_t *value;
-    json_object_foreach(json_object_get(from, "patternProperties"), pattern, value)
-    {
-        json_t *same = json_object_get(json_object_get(other, "patternProperties"), pattern);
-        const json_t *besides =
-            same != NULL ? NULL : json_object_get(other, "additionalProperties");
-        if (json_is_false(besides)) {
-            continue; /* only listed keys are left, and what is said of those has been joined */
-        }
-        same = same != NULL ? same : (json_t *)besides;
-        if (json_object_get(joined, pattern) == NULL &&
-            !whim_gb_put(m->b, joined, pattern, both(value, same))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool merge_objects(merge *m, const json_t *s)
-{
-    static const char *const keys[] = {"properties", "patternProperties", "additionalProperties"};
-    bool mine = false, other = false;
-    for (int32_t i = 0; i < 3; i++) {
-        mine = mine || json_object_get(m->out, keys[i]) != NULL;
-        other = other || json_object_get(s, keys[i]) != NULL;
-    }
-    for (int32_t i = 0; i < 3 && !mine; i++) {
-        json_t *value = json_object_get(s, keys[i]);
-        if (value != NULL && !put(m, keys[i], json_incref(value))) {
-            return false;
-        }
-    }
-    if (!mine || !other) {
-        return true;
-    }
-    json_t *joined[] = {json_object(), json_object(),
-                        both(json_object_get(m->out, keys[2]), json_object_get(s, keys[2]))};
-    bool ok = joined[0] != NULL && joined[1] != NULL && join_keys(m, joined[0], m->out, s) &&
-              join_keys(m, joined[0], s, s) && join_patterns(m, joined[1], m->out, s) &&
-              join_patterns(m, joined[1], s, m->out);
-    for (int32_t i = 0; i < 3; i++) {
-        bool said = i == 2 ? joined[i] != NULL
-                           : json_object_get(m->out, keys[i]) != NULL ||
-                                 json_object_get(s, keys[i]) != NULL;
-        ok = ok && (!said || put(m, keys[i], json_incref(joined[i])));
-        json_decref(joined[i]);
-    }
-    return ok;
-}
-
-/* --- arrays ----------------------------------------------------------------------------------- */
-
-/* The items that have schemas of their own, and the schema of those behind them; NULL: none. */
-static void read_items(const json_t *s, const json_t **prefix, json_t **rest)
-{
-    *prefix = json_object_get(s, "prefixItems");
-    *rest = json_object_get(s, "items");
-    if (json_is_array(*rest)) { /* as older drafts write it */
-        *prefix = *rest;
-        *rest = json_object_get(s, "additionalItems");
-    }
-}
-
-static json_t *item_at(const json_t *prefix, json_t *rest, size_t i)
-{
-    return i < json_array_size(prefix) ? json_array_get(prefix, i) : rest;
-}
-
-static bool merge_arrays(merge *m, const json_t *s)
-{
-    const json_t *mine, *other;
-    json_t *my_rest, *other_rest;
-    read_items(m->out, &mine, &my_rest);
-    read_items(s, &other, &other_rest);
-    size_t n = json_array_size(mine), n_other = json_array_size(other);
-    n = n > n_other ? n : n_other;
-    json_t *prefix = json_array();
-    bool ok = prefix != NULL;
-    for (size_t i = 0; i < n && ok; i++) {
-        json_t *item = both(item_at(mine, my_rest, i), item_at(other, other_rest, i));
-        ok = json_array_append_new(prefix, item != NULL ? item : json_true()) == 0;
-    }
-    json_t *rest = both(my_rest, other_rest);
-    ok = ok && (n == 0 || put(m, "prefixItems", json_incref(prefix))) &&
-         (rest == NULL || put(m, "items", json_incref(rest)));
-    json_decref(prefix);
-    json_decref(rest);
-    return ok;
+    return whim_merge_put(m, "type", joined) &&
+           (!none || whim_merge_never(m, "the types", "leave no type"));
 }
 
 /* --- other keywords --------------------------------------------------------------------------- */
 
 /* A list that grows by the values of another. */
-static bool add_to_list(merge *m, const char *key, const json_t *values)
+static bool add_to_list(gmerge *m, const char *key, const json_t *values)
 {
     json_t *old = json_object_get(m->out, key);
-    return put(m, key,
-               old == NULL ? json_copy((json_t *)values) : join_lists(m, old, values, false));
+    return whim_merge_put(
+        m, key, old == NULL ? json_copy((json_t *)values) : join_lists(m, old, values, false));
 }
 
-static bool add_one(merge *m, const char *key, json_t *value)
+static bool add_one(gmerge *m, const char *key, json_t *value)
 {
     json_t *list = json_pack("[O]", value);
     bool ok = list != NULL && add_to_list(m, key, list);
@@ -314,7 +161,7 @@ static bool add_one(merge *m, const char *key, json_t *value)
 }
 
 /* A list of choices: one of them holds. */
-static bool add_choice(merge *m, const char *key, json_t *list)
+static bool add_choice(gmerge *m, const char *key, json_t *list)
 {
     if (!json_is_array(list) || json_array_size(list) == 0) {
         return whim_gb_fail_at(m->b, m->place, key, "must be a list of schemas") >= 0;
@@ -325,18 +172,18 @@ static bool add_choice(merge *m, const char *key, json_t *list)
     return ok;
 }
 
-static bool merge_bound(merge *m, const char *key, json_t *old, json_t *value)
+static bool merge_bound(gmerge *m, const char *key, json_t *old, json_t *value)
 {
     bool low = strncmp(key, "min", 3) == 0 || strcmp(key, "exclusiveMinimum") == 0;
     if (!json_is_number(old) || !json_is_number(value)) {
-        return fail(m, key, "must be numbers");
+        return whim_merge_fail(m, key, "must be numbers");
     }
     double mine = json_number_value(old), other = json_number_value(value);
-    return (low ? mine >= other : mine <= other) || put(m, key, json_incref(value));
+    return (low ? mine >= other : mine <= other) || whim_merge_put(m, key, json_incref(value));
 }
 
 /* A keyword that both schemas have, with values that differ. */
-static bool merge_keyword(merge *m, const char *key, json_t *old, json_t *value)
+static bool merge_keyword(gmerge *m, const char *key, json_t *old, json_t *value)
 {
     static const char bounds[] = "minimum maximum exclusiveMinimum exclusiveMaximum minLength "
                                  "maxLength minItems maxItems minProperties maxProperties";
@@ -346,10 +193,11 @@ static bool merge_keyword(merge *m, const char *key, json_t *old, json_t *value)
     if (strcmp(key, "enum") == 0) {
         json_t *list = join_lists(m, old, value, true);
         bool none = json_array_size(list) == 0;
-        return put(m, key, list) && (!none || never(m, "the values of enum", "leave no value"));
+        return whim_merge_put(m, key, list) &&
+               (!none || whim_merge_never(m, "the values of enum", "leave no value"));
     }
     if (strcmp(key, "const") == 0) {
-        return never(m, "const", "leave no value");
+        return whim_merge_never(m, "const", "leave no value");
     }
     if (whim_schema_has_word(bounds, key)) {
         return merge_bound(m, key, old, value);
@@ -362,15 +210,16 @@ static bool merge_keyword(merge *m, const char *key, json_t *old, json_t *value)
             y = left;
         }
         bool small = a > 0 && c > 0 && a < INT32_MAX && c < INT32_MAX;
-        return small ? put(m, key, json_integer(a / x * c)) : fail(m, key, "cannot be joined");
+        return small ? whim_merge_put(m, key, json_integer(a / x * c))
+                     : whim_merge_fail(m, key, "cannot be joined");
     }
     if (strcmp(key, "uniqueItems") == 0) {
-        return put(m, key, json_boolean(json_is_true(old) || json_is_true(value)));
+        return whim_merge_put(m, key, json_boolean(json_is_true(old) || json_is_true(value)));
     }
     if (strcmp(key, "pattern") == 0) {
         return add_one(m, GK_PATTERNS, value);
     }
-    return fail(m, key, "cannot be joined");
+    return whim_merge_fail(m, key, "cannot be joined");
 }
 
 /* The bounds of draft 4, which have a flag beside them. */
@@ -382,10 +231,10 @@ static bool is_flagged(const json_t *s, const char *key)
     return flag != NULL && json_is_true(json_object_get(s, flag));
 }
 
-static bool merge_into(merge *m, const json_t *s, bool own, int32_t depth);
+static bool merge_into(gmerge *m, const json_t *s, bool own, int32_t depth);
 
 /* A choice of two, which are taken over. */
-static bool add_either(merge *m, json_t *one, json_t *two)
+static bool add_either(gmerge *m, json_t *one, json_t *two)
 {
     json_t *list = one != NULL && two != NULL ? json_pack("[O,O]", one, two) : NULL;
     bool ok = list != NULL && add_choice(m, "anyOf", list);
@@ -417,7 +266,7 @@ static bool lists_something(const json_t *choice)
     return lists;
 }
 
-static bool merge_not(merge *m, const json_t *s, int32_t depth)
+static bool merge_not(gmerge *m, const json_t *s, int32_t depth)
 {
     json_t *list = whim_gb_schema_negate(m->b, s, m->place, depth);
     size_t n = json_array_size(list);
@@ -425,7 +274,7 @@ static bool merge_not(merge *m, const json_t *s, int32_t depth)
     for (size_t i = 0; i < n; i++) {
         m->listed_by_not = m->listed_by_not || lists_something(json_array_get(list, i));
     }
-    ok = ok && (n == 0   ? never(m, "not", "is a schema that every value fits")
+    ok = ok && (n == 0   ? whim_merge_never(m, "not", "is a schema that every value fits")
                 : n == 1 ? merge_into(m, json_array_get(list, 0), false, depth + 1)
                          : add_choice(m, "anyOf", list));
     json_decref(list);
@@ -433,7 +282,7 @@ static bool merge_not(merge *m, const json_t *s, int32_t depth)
 }
 
 /* What holds of objects that have a key: others beside it (a list of names), or a schema. */
-static bool merge_dependent(merge *m, const char *key, json_t *needs)
+static bool merge_dependent(gmerge *m, const char *key, json_t *needs)
 {
     json_t *absent = json_object(), *present = NULL;
     bool ok = absent != NULL && whim_gb_put(m->b, absent, GK_ABSENT, json_pack("[s]", key));
@@ -451,7 +300,7 @@ static bool merge_dependent(merge *m, const char *key, json_t *needs)
     return add_either(m, absent, present);
 }
 
-static bool merge_if(merge *m, const json_t *s)
+static bool merge_if(gmerge *m, const json_t *s)
 {
     json_t *condition = json_object_get(s, "if"), *yes = json_object_get(s, "then");
     json_t *no = json_object_get(s, "else");
@@ -464,7 +313,7 @@ static bool merge_if(merge *m, const json_t *s)
 }
 
 /* Schemas of keys that are not listed by them. */
-static bool merge_held(merge *m, json_t *schemas)
+static bool merge_held(gmerge *m, json_t *schemas)
 {
     json_t *held = json_object_get(m->out, GK_HELD);
     json_t *joined = held == NULL ? json_object() : json_copy(held);
@@ -473,16 +322,16 @@ static bool merge_held(merge *m, json_t *schemas)
     json_object_foreach(schemas, key, value)
     {
         json_t *old = json_object_get(joined, key);
-        if (!whim_gb_put(m->b, joined, key, both(old, value))) {
+        if (!whim_gb_put(m->b, joined, key, whim_merge_both(old, value))) {
             json_decref(joined);
             return false;
         }
     }
-    return put(m, GK_HELD, joined);
+    return whim_merge_put(m, GK_HELD, joined);
 }
 
 /* Keywords that become choices. */
-static bool merge_rule(merge *m, const json_t *s, const char *key, json_t *value, int32_t depth)
+static bool merge_rule(gmerge *m, const json_t *s, const char *key, json_t *value, int32_t depth)
 {
     const char *name;
     json_t *needs;
@@ -503,7 +352,7 @@ static bool merge_rule(merge *m, const json_t *s, const char *key, json_t *value
     return ok;
 }
 
-static bool merge_one(merge *m, const json_t *s, const char *key, json_t *value, int32_t depth)
+static bool merge_one(gmerge *m, const json_t *s, const char *key, json_t *value, int32_t depth)
 {
     static const char together[] = "properties patternProperties additionalProperties items "
                                    "prefixItems additionalItems nullable";
@@ -544,14 +393,14 @@ static bool merge_one(merge *m, const json_t *s, const char *key, json_t *value,
     }
     json_t *old = json_object_get(m->out, key);
     if (old == NULL) {
-        return put(m, key, json_incref(value));
+        return whim_merge_put(m, key, json_incref(value));
     }
     return json_equal(old, value) || merge_keyword(m, key, old, value);
 }
 
 /* What a schema means by unevaluated is settled before others join it: what they list is none of
  * its business. */
-static const json_t *settled(merge *m, const json_t *s, int32_t depth)
+static const json_t *settled(gmerge *m, const json_t *s, int32_t depth)
 {
     static const char *const pairs[][2] = {{"unevaluatedProperties", "additionalProperties"},
                                            {"unevaluatedItems", "items"}};
@@ -562,7 +411,7 @@ static const json_t *settled(merge *m, const json_t *s, int32_t depth)
             continue;
         }
         if (json_object_get(alone, GK_CHOICES) != NULL) {
-            (void)fail(m, pairs[i][0], "is not supported beside choices");
+            (void)whim_merge_fail(m, pairs[i][0], "is not supported beside choices");
             return NULL;
         }
         bool ok = json_object_get(alone, pairs[i][1]) != NULL ||
@@ -575,7 +424,7 @@ static const json_t *settled(merge *m, const json_t *s, int32_t depth)
 }
 
 /* `own`: the schema that all this is merged for. */
-static bool merge_into(merge *m, const json_t *s, bool own, int32_t depth)
+static bool merge_into(gmerge *m, const json_t *s, bool own, int32_t depth)
 {
     if (whim_gb_late(m->b)) { /* references may double at each level */
         return false;
@@ -584,20 +433,20 @@ static bool merge_into(merge *m, const json_t *s, bool own, int32_t depth)
         return true;
     }
     if (json_is_false(s)) {
-        return never(m, "one", "is false: no value is valid");
+        return whim_merge_never(m, "one", "is false: no value is valid");
     }
     if (!json_is_object(s)) {
-        return fail(m, "one", "is no schema");
+        return whim_merge_fail(m, "one", "is no schema");
     }
     if (depth > m->b->limits.max_depth) {
-        return fail(m, "the references", "are nested too deep");
+        return whim_merge_fail(m, "the references", "are nested too deep");
     }
     if (!own && (json_object_get(s, "unevaluatedProperties") != NULL ||
                  json_object_get(s, "unevaluatedItems") != NULL)) {
         s = settled(m, s, depth);
         return s != NULL && merge_into(m, s, true, depth + 1);
     }
-    bool ok = merge_objects(m, s) && merge_arrays(m, s);
+    bool ok = whim_merge_objects(m, s) && whim_merge_arrays(m, s);
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)s, key, value)
@@ -608,13 +457,13 @@ static bool merge_into(merge *m, const json_t *s, bool own, int32_t depth)
 }
 
 /* What is unevaluated is not told where `not` lists something. */
-static bool check_listed(merge *m)
+static bool check_listed(gmerge *m)
 {
     static const char *const keys[] = {"unevaluatedProperties", "unevaluatedItems"};
     for (int32_t i = 0; i < 2 && m->listed_by_not; i++) {
         const json_t *value = json_object_get(m->out, keys[i]);
         if (value != NULL && !json_is_true(value)) {
-            return fail(m, keys[i], "is not supported beside not of not");
+            return whim_merge_fail(m, keys[i], "is not supported beside not of not");
         }
     }
     return true;
@@ -628,7 +477,7 @@ static bool only_objects(const json_t *s)
 }
 
 /* A key that must come and must not: no object fits. */
-static bool check_required(merge *m)
+static bool check_required(gmerge *m)
 {
     const json_t *required = json_object_get(m->out, "required");
     const json_t *absent = json_object_get(m->out, GK_ABSENT);
@@ -639,7 +488,7 @@ static bool check_required(merge *m)
         bool not_allowed = has_value(absent, name) ||
                            (key != NULL && json_is_false(json_object_get(properties, key)));
         if (not_allowed && only_objects(m->out)) {
-            return never(m, "required", "names a key that must not come");
+            return whim_merge_never(m, "required", "names a key that must not come");
         }
     }
     return true;
@@ -648,7 +497,7 @@ static bool check_required(merge *m)
 const json_t *whim_gb_schema_merge(whim_grammar_builder *b, const json_t *one, const json_t *two,
                                    const gplace *place, int32_t depth)
 {
-    merge m = {.b = b, .place = place, .out = json_object()};
+    gmerge m = {.b = b, .place = place, .out = json_object()};
     bool ok = m.out != NULL && !whim_gb_late(b) && json_array_append_new(b->made, m.out) == 0;
     if (!ok) {
         whim_gb_no_memory(b);
