@@ -189,6 +189,10 @@ typedef struct whimbrel_sampling {
     const whimbrel_logit_bias *bias; /* [n_bias] */
     int32_t n_bias;
     uint64_t seed;
+    /* XTC: at a token, with this probability, those that are at least as likely as the threshold
+     * are left out, but for the least likely of them. */
+    float xtc_probability; /* 0: off */
+    float xtc_threshold;   /* usual: 0.1 */
 } whimbrel_sampling;
 
 /* What the model's makers recommend, with a seed of its own for every call. Set `size` before: so

@@ -608,6 +608,7 @@ void whimbrel_get_sampling(const whimbrel_model *m, whimbrel_sampling *sampling)
         .min_p = (float)w->min_p,
         .repetition_penalty = (float)w->repetition_penalty,
         .seed = whim_library_seed(),
+        .xtc_threshold = 0.1f,
     };
     memcpy(sampling, &own, own.size < sizeof own ? own.size : sizeof own);
     if (own.size > sizeof own) { /* what a newer program knows of is off */
@@ -623,6 +624,8 @@ whim_sample_params whim_library_params(const whimbrel_sampling *s)
         .top_k = s->top_k,
         .top_p = s->top_p,
         .min_p = s->min_p,
+        .xtc_probability = s->xtc_probability,
+        .xtc_threshold = s->xtc_threshold,
         .repetition_penalty = s->repetition_penalty,
         .presence_penalty = s->presence_penalty,
         .frequency_penalty = s->frequency_penalty,

@@ -23,6 +23,8 @@ whim_err whim_sample_params_check(const whim_sample_params *p, int32_t n_vocab, 
     WHIM_TRY(range_check("temperature", p->temperature, 0, 100, diag));
     WHIM_TRY(range_check("top_p", p->top_p, 0, 1, diag));
     WHIM_TRY(range_check("min_p", p->min_p, 0, 1, diag));
+    WHIM_TRY(range_check("xtc_probability", p->xtc_probability, 0, 1, diag));
+    WHIM_TRY(range_check("xtc_threshold", p->xtc_threshold, 0, 1, diag));
     WHIM_TRY(range_check("repetition_penalty", p->repetition_penalty, 0.01f, 100, diag));
     WHIM_TRY(range_check("presence_penalty", p->presence_penalty, -100, 100, diag));
     WHIM_TRY(range_check("frequency_penalty", p->frequency_penalty, -100, 100, diag));

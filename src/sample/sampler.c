@@ -2,9 +2,12 @@
 /* Asks become records and lists for the op; what it tells becomes tokens and messages. */
 #include "sample/sampler.h"
 
+#include "base/math/rng.h"
 #include "ops/args/row_args.h"
 
 #include <string.h>
+
+static const uint64_t XTC_KEY = 0x787463;
 
 static bool penalises(const whim_sample_params *p)
 {
@@ -37,6 +40,15 @@ int32_t whim_sample_best_needed(const whim_sample_ask *ask, int32_t n_vocab)
     }
     /* A top_k of the whole vocabulary adds weights in another order. */
     return p->top_k <= WHIM_TOPK_MAX && p->top_k < n_vocab ? p->top_k : 0;
+}
+
+/* Whether XTC acts on the token: keyed as its draw is, apart from it. */
+static float xtc_threshold_at(const whim_sample_ask *ask)
+{
+    const whim_sample_params *p = ask->params;
+    uint64_t key = whim_rng_key(whim_rng_key(p->seed, (uint64_t)ask->choice), XTC_KEY);
+    double u = whim_rng_uniform53_at(key, (uint64_t)(ask->n_prompt + ask->n_output));
+    return u < (double)p->xtc_probability ? p->xtc_threshold : 0;
 }
 
 /* The prompt counts for one penalty only. */
@@ -115,6 +127,7 @@ void whim_sample_pack(const whim_sample_ask *ask, int32_t *lists, int64_t *used,
         .top_k = p->top_k,
         .top_p = p->top_p,
         .min_p = p->min_p,
+        .xtc_threshold = xtc_threshold_at(ask),
         .repetition_penalty = p->repetition_penalty,
         .presence_penalty = p->presence_penalty,
         .frequency_penalty = p->frequency_penalty,

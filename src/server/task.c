@@ -197,6 +197,8 @@ bool whim_task_read_sampling(const whim_api *api, const whim_fields *f, whim_tas
         !whim_field_real(f, "top_p", 0, 1, &p->top_p) ||
         !whim_field_int(f, "top_k", -1, INT32_MAX, &top_k) ||
         !whim_field_real(f, "min_p", 0, 1, &p->min_p) ||
+        !whim_field_real(f, "xtc_probability", 0, 1, &p->xtc_probability) ||
+        !whim_field_real(f, "xtc_threshold", 0, 1, &p->xtc_threshold) ||
         !whim_field_real(f, "repeat_penalty", FLT_MIN, FLT_MAX, &p->repetition_penalty) ||
         !whim_field_real(f, "repetition_penalty", FLT_MIN, FLT_MAX, &p->repetition_penalty) ||
         !whim_field_real(f, "presence_penalty", -2, 2, &p->presence_penalty) ||

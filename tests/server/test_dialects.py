@@ -58,7 +58,7 @@ def test_texts_hold(oai, fields, pattern):
     ({"ebnf": 'root ::= "a"', "regex": "a"}, "ebnf"),
     ({"guided_json": {"not": {}}}, "guided_json"),
     ({"guided_regex": "a", "regex": "a"}, "guided_regex"),
-    ({"xtc_probability": 0.5}, "xtc_probability"),
+    ({"xtc_probability": 1.5}, "xtc_probability"),
     ({"mirostat": 2}, "mirostat"),
     ({"use_beam_search": True}, "use_beam_search"),
     ({"prompt_logprobs": 1}, "prompt_logprobs"),
@@ -97,6 +97,16 @@ def test_dry_ends_a_circle(oai):
     nothing = {"dry_multiplier": 0.8, "dry_penalty_last_n": 0}
     plain = oai.completions.create(**ask).choices[0].text
     assert oai.completions.create(extra_body=nothing, **ask).choices[0].text == plain
+
+
+def test_xtc_leaves_out_the_obvious(oai):
+    ask = {"model": "any", "prompt": "One, two, three, four, five,", "max_tokens": 12, "temperature": 0.3, "seed": 3}
+    plain = oai.completions.create(**ask).choices[0].text
+    off = oai.completions.create(extra_body={"xtc_probability": 1, "xtc_threshold": 0.6}, **ask).choices[0].text
+    assert off == plain  # no two tokens have more than half
+    out = {"xtc_probability": 1, "xtc_threshold": 1e-4}
+    held = oai.completions.create(extra_body=out, **ask).choices[0].text
+    assert held != plain and oai.completions.create(extra_body=out, **ask).choices[0].text == held
 
 
 def test_the_end_of_a_prompt_is_kept(oai):

@@ -149,6 +149,7 @@ static inline whim_sample_want sample_rows_want(uint64_t key, int64_t n_vocab, i
     static const float temperatures[] = {0, 1, 1, 0.7f, 1e-30f, 0.01f, 2.5f, 100};
     static const float top_ps[] = {1, 1, 1, 0.95f, 0.5f, 0, 0.999f};
     static const float min_ps[] = {0, 0, 0, 0.05f, 1};
+    static const float xtc_thresholds[] = {0, 0, 0, 0.1f, 0.01f, 1e-6f, 1};
     static const int32_t n_logprobs[] = {0, 0, 1, 5, 100};
     const int32_t top_ks[] = {0, 0, 0, 1, 2, 20, 64, 65, 700, (int32_t)n_vocab, INT32_MAX};
     sample_rows_rng rng = {whim_rng_key(key, 2), 0};
@@ -165,6 +166,7 @@ static inline whim_sample_want sample_rows_want(uint64_t key, int64_t n_vocab, i
         .top_k = SAMPLE_ROWS_PICK(&rng, top_ks),
         .top_p = SAMPLE_ROWS_PICK(&rng, top_ps),
         .min_p = SAMPLE_ROWS_PICK(&rng, min_ps),
+        .xtc_threshold = SAMPLE_ROWS_PICK(&rng, xtc_thresholds),
         .repetition_penalty = 1,
         .mask = {.at = -1},
     };

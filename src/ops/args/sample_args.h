@@ -3,7 +3,7 @@
  * record in device memory; lists of any length (bias, history, mask) lie one after the other in one
  * array of words. All that is random is keyed by (seed, choice, position), so that a token does not
  * depend on what else was in the batch. Order of work: logit bias, penalties, mask, temperature,
- * top-k, top-p, min-p, draw. */
+ * top-k, top-p, min-p, XTC, draw. */
 #ifndef WHIM_OPS_ARGS_SAMPLE_ARGS_H
 #define WHIM_OPS_ARGS_SAMPLE_ARGS_H
 
@@ -33,6 +33,9 @@ typedef struct whim_sample_want {
     int32_t top_k;                   /* 0: off */
     float top_p;                     /* 1: off */
     float min_p;                     /* 0: off */
+    /* XTC: of the tokens that have at least this share of what the filters leave, only the least
+     * likely stays, so that the obvious ones are out; 0: off */
+    float xtc_threshold;
     float repetition_penalty;        /* 1: off; over prompt and output, each token once */
     float presence_penalty;          /* 0: off; over the output */
     float frequency_penalty;         /* 0: off; over the output */

@@ -97,15 +97,36 @@ static int32_t draw_by_id(const whim_sample_slot *s, float least, double u)
     return last;
 }
 
-/* The candidates are keys[0 .. n), best first; draw among them. */
-static int32_t draw_by_rank(const whim_sample_slot *s, int32_t n, double u)
+/* Of the best n, by rank; of all candidates, by id. */
+static double total_weight(const whim_sample_slot *s, int32_t n, bool all)
+{
+    double total = 0;
+    for (int32_t i = 0; i < n; i++) {
+        total += (double)s->weights[all ? s->cands[i] : whim_rank_id(s->keys[i])];
+    }
+    return total;
+}
+
+/* How many of the best n XTC takes out. */
+static int32_t n_obvious(const whim_sample_slot *s, int32_t n, float threshold)
+{
+    int32_t n_over = 0;
+    double least = (double)threshold * total_weight(s, n, false);
+    while (n_over < n && (double)s->weights[whim_rank_id(s->keys[n_over])] >= least) {
+        n_over++;
+    }
+    return n_over > 1 ? n_over - 1 : 0;
+}
+
+/* The candidates are keys[begin .. n), best first; draw among them. */
+static int32_t draw_by_rank(const whim_sample_slot *s, int32_t begin, int32_t n, double u)
 {
     double total = 0, sum = 0;
-    int32_t last = whim_rank_id(s->keys[0]);
-    for (int32_t i = 0; i < n; i++) {
+    int32_t last = whim_rank_id(s->keys[begin]);
+    for (int32_t i = begin; i < n; i++) {
         total += (double)s->weights[whim_rank_id(s->keys[i])];
     }
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = begin; i < n; i++) {
         double weight = (double)s->weights[whim_rank_id(s->keys[i])];
         if (weight == 0) {
             break;
@@ -138,17 +159,7 @@ static int32_t nucleus(whim_sample_slot *s, int32_t n, int32_t n_ranked, float t
     return n;
 }
 
-/* Of the best n, by rank; of all candidates, by id. */
-static double total_weight(const whim_sample_slot *s, int32_t n, bool all)
-{
-    double total = 0;
-    for (int32_t i = 0; i < n; i++) {
-        total += (double)s->weights[all ? s->cands[i] : whim_rank_id(s->keys[i])];
-    }
-    return total;
-}
-
-/* keys[0 .. n_ranked) are the best in order; cut the best n by top-p and min-p, and draw. */
+/* keys[0 .. n_ranked) are the best in order; cut the best n by top-p, min-p and XTC, and draw. */
 static int32_t draw_ranked(whim_sample_slot *s, const whim_sample_want *p, int32_t n,
                            int32_t n_ranked, double u)
 {
@@ -160,7 +171,8 @@ static int32_t draw_ranked(whim_sample_slot *s, const whim_sample_want *p, int32
     while (kept < n && s->weights[whim_rank_id(s->keys[kept])] >= p->min_p) {
         kept++;
     }
-    return draw_by_rank(s, kept, u);
+    int32_t begin = p->xtc_threshold > 0 ? n_obvious(s, kept, p->xtc_threshold) : 0;
+    return draw_by_rank(s, begin, kept, u);
 }
 
 static int32_t draw_filtered(whim_sample_slot *s, const whim_sample_want *p, const float *logits,
@@ -168,7 +180,7 @@ static int32_t draw_filtered(whim_sample_slot *s, const whim_sample_want *p, con
 {
     enum { FIRST = 256 };
     int32_t n = p->top_k > 0 && p->top_k < s->n_cand ? p->top_k : s->n_cand;
-    int32_t n_ranked = p->top_k > 0 || n < FIRST ? n : FIRST;
+    int32_t n_ranked = p->top_k > 0 || p->top_p >= 1.0f || n < FIRST ? n : FIRST;
     for (int32_t i = 0; i < s->n_cand; i++) {
         s->keys[i] = whim_rank_key(logits[s->cands[i]], s->cands[i]);
     }
@@ -222,7 +234,7 @@ static int32_t choose(whim_sample_slot *s, const whim_sample_want *p, const int3
     }
     candidates_find(s, logits, logits[best], p->temperature);
     double u = draw_point(p);
-    if (p->top_k == 0 && p->top_p >= 1.0f) {
+    if (p->top_k == 0 && p->top_p >= 1.0f && p->xtc_threshold == 0.0f) {
         return draw_by_id(s, p->min_p, u);
     }
     return draw_filtered(s, p, logits, u);

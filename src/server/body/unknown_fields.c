@@ -28,7 +28,8 @@ static const char known[] =
     "return_token_ids return_token_strs return_tokens safety_identifier seed service_tier "
     "skip_special_tokens stop stop_sequences stop_token_ids store stream stream_options "
     "suffix system temperature text thinking tool_choice tools top_k top_logprobs top_p "
-    "truncate_prompt_tokens truncation user verbosity web_search_options ";
+    "truncate_prompt_tokens truncation user verbosity web_search_options "
+    "xtc_probability xtc_threshold ";
 
 /* What Ollama's reads, and in its "options". */
 static const char known_of_ollama[] =
@@ -38,13 +39,14 @@ static const char known_of_ollama[] =
     "logit_bias logprobs messages min_p min_tokens model options presence_penalty priority prompt "
     "raw regex repeat_penalty repetition_detection repetition_penalty return_timings "
     "return_token_ids seed skip_special_tokens stop_token_ids stream suffix system temperature "
-    "template think tools top_k top_logprobs top_p truncate_prompt_tokens ";
+    "template think tools top_k top_logprobs top_p truncate_prompt_tokens xtc_probability "
+    "xtc_threshold ";
 static const char known_options[] =
     " allowed_token_ids bad_words dry_allowed_length dry_base dry_multiplier dry_penalty_last_n "
     "dry_sequence_breakers frequency_penalty logit_bias low_vram main_gpu min_p num_batch num_ctx "
     "num_gpu num_keep num_predict num_thread numa penalize_newline presence_penalty repeat_last_n "
     "repeat_penalty repetition_penalty seed stop stop_token_ids temperature top_k top_p use_mlock "
-    "use_mmap vocab_only ";
+    "use_mmap vocab_only xtc_probability xtc_threshold ";
 
 /* Those of other servers that are served, refused, or of no effect. */
 static const char *const foreign[] = {

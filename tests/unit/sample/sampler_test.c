@@ -82,6 +82,27 @@ static int rank_of(int i)
     return rank;
 }
 
+/* Some of the time, of those above the threshold only the last in rank stays. */
+static void exact_xtc(const whim_sample_params *p)
+{
+    double plain[N_VOCAB], cut[N_VOCAB];
+    int last = -1;
+    memcpy(plain, exact, sizeof plain);
+    for (int i = 0; i < N_VOCAB; i++) {
+        if (exact[i] >= p->xtc_threshold && (last < 0 || rank_of(i) > rank_of(last))) {
+            last = i;
+        }
+    }
+    for (int i = 0; i < N_VOCAB; i++) {
+        cut[i] = last >= 0 && rank_of(i) < rank_of(last) ? 0 : exact[i];
+    }
+    memcpy(exact, cut, sizeof cut);
+    normalize();
+    for (int i = 0; i < N_VOCAB; i++) {
+        exact[i] = p->xtc_probability * exact[i] + (1 - p->xtc_probability) * plain[i];
+    }
+}
+
 static void exact_make(const whim_sample_params *p)
 {
     double x[N_VOCAB], kept[N_VOCAB];
@@ -124,6 +145,7 @@ static void exact_make(const whim_sample_params *p)
         exact[i] = exact[i] < p->min_p * most ? 0 : exact[i];
     }
     normalize();
+    exact_xtc(p);
 }
 
 /* Draw N_DRAW times and compare. 11 degrees of freedom: chi-square exceeds 38 once in 12,000
@@ -205,6 +227,26 @@ static void min_p_is_exact(void **state)
         p.min_p = ps[i];
         expect_exact(p);
         p.top_p = 0.95f;
+        expect_exact(p);
+    }
+}
+
+static void xtc_is_exact(void **state)
+{
+    (void)state;
+    static const float thresholds[] = {0.02f, 0.1f, 0.2f, 0.4f};
+    for (int i = 0; i < 4; i++) {
+        whim_sample_params p = base();
+        p.xtc_threshold = thresholds[i];
+        expect_exact(p); /* a threshold alone changes nothing */
+        p.xtc_probability = i % 2 == 0 ? 0.4f : 1;
+        expect_exact(p);
+        p.min_p = 0.1f;
+        expect_exact(p);
+        p.top_p = 0.9f;
+        expect_exact(p);
+        p.top_k = 6;
+        p.temperature = 0.7f;
         expect_exact(p);
     }
 }
@@ -403,6 +445,7 @@ int main(void)
         cmocka_unit_test(top_k_is_exact),
         cmocka_unit_test(top_p_is_exact),
         cmocka_unit_test(min_p_is_exact),
+        cmocka_unit_test(xtc_is_exact),
         cmocka_unit_test(penalties_and_bias_are_exact),
         cmocka_unit_test(places_are_independent),
         cmocka_unit_test(seed_choice_and_place_decide_alone),

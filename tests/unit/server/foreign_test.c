@@ -115,7 +115,6 @@ static void what_is_not_done_is_refused(void **state)
         {"\"logits_processors\":[\"a\"]", "logits_processors"},
         {"\"prompt_logprobs\":0", "prompt_logprobs"},
         {"\"use_beam_search\":true", "use_beam_search"},
-        {"\"xtc_probability\":0.5", "xtc_probability"},
         {"\"mirostat\":2", "mirostat"},
         {"\"mirostat_mode\":1", "mirostat_mode"},
         {"\"typical_p\":0.9", "typical_p"},

@@ -386,20 +386,43 @@ static int32_t sample_nucleus(sample_ranks *s, const whim_sample_want *p, int32_
     return n;
 }
 
-/* Cut by top-k, top-p and min-p, and draw among what is left, in the order of rank. */
+/* How many of the best `kept`, which weigh `total`, XTC takes out. */
+static int32_t sample_obvious(const sample_ranks *s, int32_t kept, double total, float threshold)
+{
+    int32_t n_over = 0;
+    double least = (double)threshold * total;
+    while (n_over < kept && (double)s->weights[n_over] >= least) {
+        n_over++;
+    }
+    return n_over > 1 ? n_over - 1 : 0;
+}
+
+static double sample_ranked_sum(const sample_ranks *s, int32_t begin, int32_t end)
+{
+    double sum = 0;
+    for (int32_t i = begin; i < end; i++) {
+        sum += (double)s->weights[i];
+    }
+    return sum;
+}
+
+/* Cut by top-k, top-p, min-p and XTC, and draw among what is left, in the order of rank. */
 static int32_t sample_by_rank(sample_ranks *s, const whim_sample_want *p, double u)
 {
     int32_t limit = p->top_k > 0 ? p->top_k : INT32_MAX;
     int32_t n = p->top_p < 1.0f ? sample_nucleus(s, p, limit) : limit;
-    int32_t kept = 1, last = sample_reach(s, 0, limit) ? whim_rank_id(s->keys[0]) : 0;
-    double total = 0, sum = 0;
+    int32_t kept = sample_reach(s, 0, limit) ? 1 : 0, begin = 0;
+    double sum = 0;
     while (kept < n && sample_reach(s, kept, limit) && s->weights[kept] >= p->min_p) {
         kept++;
     }
-    for (int32_t i = 0; i < kept; i++) {
-        total += (double)s->weights[i];
+    double total = sample_ranked_sum(s, 0, kept);
+    if (p->xtc_threshold > 0) {
+        begin = sample_obvious(s, kept, total, p->xtc_threshold);
+        total = sample_ranked_sum(s, begin, kept);
     }
-    for (int32_t i = 0; i < kept && s->weights[i] != 0; i++) {
+    int32_t last = begin < kept ? whim_rank_id(s->keys[begin]) : 0;
+    for (int32_t i = begin; i < kept && s->weights[i] != 0; i++) {
         sum += (double)s->weights[i];
         last = whim_rank_id(s->keys[i]);
         if (sum > u * total) {

@@ -89,7 +89,7 @@ static int32_t sample_choose(const whim_sample_want *p, const int32_t *lists, co
     if (p->temperature == 0.0f || p->top_k == 1) {
         return (int32_t)sample_first(x, s->n, largest);
     }
-    bool by_id = p->top_k == 0 && p->top_p >= 1.0f;
+    bool by_id = p->top_k == 0 && p->top_p >= 1.0f && p->xtc_threshold == 0.0f;
     if (largest ==
         INFINITY) { /* weights are no numbers: the law comes to the last, or to the best */
         int64_t id = by_id ? s->n - 1 : sample_first(x, s->n, largest);

@@ -298,14 +298,31 @@ static int32_t nucleus(const slot &s, const ranked &by, int32_t n, int32_t n_ran
     return n;
 }
 
-static int32_t draw_by_rank(const slot &s, const ranked &by, int32_t n, double u)
+static double ranked_sum(const slot &s, const ranked &by, int32_t begin, int32_t end)
 {
-    double total = 0, sum = 0;
-    int32_t last = whim_rank_id(s.keys[0]);
-    for (int32_t i = 0; i < n; i++) {
-        total += (double)weight_at(s, by, i);
+    double sum = 0;
+    for (int32_t i = begin; i < end; i++) {
+        sum += (double)weight_at(s, by, i);
     }
-    for (int32_t i = 0; i < n; i++) {
+    return sum;
+}
+
+/* How many of the best n XTC takes out. */
+static int32_t n_obvious(const slot &s, const ranked &by, int32_t n, float threshold)
+{
+    int32_t n_over = 0;
+    double least = (double)threshold * ranked_sum(s, by, 0, n);
+    while (n_over < n && (double)weight_at(s, by, n_over) >= least) {
+        n_over++;
+    }
+    return n_over > 1 ? n_over - 1 : 0;
+}
+
+static int32_t draw_by_rank(const slot &s, const ranked &by, int32_t begin, int32_t n, double u)
+{
+    double total = ranked_sum(s, by, begin, n), sum = 0;
+    int32_t last = whim_rank_id(s.keys[begin]);
+    for (int32_t i = begin; i < n; i++) {
         double weight = (double)weight_at(s, by, i);
         if (weight == 0) {
             break;
@@ -334,7 +351,8 @@ static int32_t draw_ranked(const slot &s, const whim_sample_want &p, const ranke
     while (kept < n && weight_at(s, by, kept) >= p.min_p) {
         kept++;
     }
-    return draw_by_rank(s, by, kept, u);
+    int32_t begin = p.xtc_threshold > 0 ? n_obvious(s, by, kept, p.xtc_threshold) : 0;
+    return draw_by_rank(s, by, begin, kept, u);
 }
 
 static double draw_point(const whim_sample_want &p)
@@ -347,7 +365,7 @@ static int32_t draw_filtered(const slot &s, const whim_sample_want &p, const ran
 {
     enum { FIRST = 256 };
     int32_t n = p.top_k > 0 && p.top_k < s.n_cand ? p.top_k : s.n_cand;
-    int32_t n_ranked = p.top_k > 0 || n < FIRST ? n : FIRST;
+    int32_t n_ranked = p.top_k > 0 || p.top_p >= 1.0f || n < FIRST ? n : FIRST;
     EACH_THREAD(i, s.n_cand)
     {
         s.keys[i] = whim_rank_key(by.logits[s.cands[i]], s.cands[i]);
@@ -374,7 +392,7 @@ static int32_t choose(slot *s, const whim_sample_want &p, const int32_t *lists, 
         return best;
     }
     candidates_find(s, logits, largest, p.temperature);
-    if (p.top_k == 0 && p.top_p >= 1.0f) {
+    if (p.top_k == 0 && p.top_p >= 1.0f && p.xtc_threshold == 0.0f) {
         return from_first(threadIdx.x == 0 ? draw_by_id(*s, p.min_p, draw_point(p)) : 0);
     }
     ranked by = {logits, NULL, largest, p.temperature};

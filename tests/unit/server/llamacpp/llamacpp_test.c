@@ -177,7 +177,8 @@ static const whim_job_event events[] = {ADMITTED, TOKEN(0, 1, "a\n"), TOKEN(0, 2
 #define END(stream, why, line)                                                                    \
     "\"stop\":true,\"model\":\"tiny\",\"generation_settings\":{\"n_predict\":9,\"max_tokens\":9," \
     "\"seed\":3,\"temperature\":1,\"top_k\":0,\"top_p\":1,\"min_p\":0,\"repeat_penalty\":1,"      \
-    "\"presence_penalty\":0,\"frequency_penalty\":0,\"typical_p\":1.0,\"mirostat\":0,"            \
+    "\"presence_penalty\":0,\"frequency_penalty\":0,\"xtc_probability\":0,\"xtc_threshold\":0,"   \
+    "\"typical_p\":1.0,\"mirostat\":0,"                                                           \
     "\"ignore_eos\":false,\"stream\":" stream                                                     \
     ",\"n_probs\":0,\"stop\":[]},\"prompt\":\"\\u0001\","                                         \
     "\"has_new_line\":" line ",\"truncated\":false,\"stop_type\":\"" why                          \
