@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /tokenize, /detokenize, /apply-template: what the other routes do to texts, to look at. */
+#include "base/utf8.h"
 #include "server/openai/openai.h"
 #include "server/router.h"
 #include "text/detokenizer.h"
@@ -31,9 +32,10 @@ static bool read_turns(const whim_api *api, const whim_fields *f, whim_task *tas
 static bool read_tokenize(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     static const char *const keys[] = {"prompt", "content", "messages"};
-    bool strs = false;
+    bool strs = false, pieces = false;
     int32_t n = 0;
-    if (!whim_field_bool(f, "return_token_strs", &strs)) {
+    if (!whim_field_bool(f, "return_token_strs", &strs) ||
+        !whim_field_bool(f, "with_pieces", &pieces)) {
         return false;
     }
     for (int i = 0; i < 3; i++) {
@@ -77,6 +79,26 @@ static bool make_ids(const whim_api *api, whim_task *task, whim_ids *out, whim_f
     return ok;
 }
 
+/* As llama.cpp has it: the text of each beside its id, or its bytes where they are no text. */
+static void put_pieces(const whim_api *api, const whim_ids *ids, whim_str *out)
+{
+    for (int64_t i = 0; i < ids->n; i++) {
+        int64_t n;
+        const char *bytes = whim_tokenizer_bytes(api->tok, ids->ids[i], &n);
+        whim_put_form(out, i == 0 ? "[{'id':%d,'piece':" : ",{'id':%d,'piece':", ids->ids[i]);
+        if (whim_utf8_valid_prefix(bytes, n) == n) {
+            whim_put_form(out, "%n", bytes, n);
+        } else {
+            for (int64_t k = 0; k < n; k++) {
+                whim_str_printf(out, k == 0 ? "[%d" : ",%d", (uint8_t)bytes[k]);
+            }
+            whim_str_append_char(out, ']');
+        }
+        whim_str_append_char(out, '}');
+    }
+    whim_str_append(out, ids->n > 0 ? "]" : "[]");
+}
+
 void whim_route_tokenize(const whim_api *api, whim_exchange *ex)
 {
     whim_fault fault = {0};
@@ -87,7 +109,11 @@ void whim_route_tokenize(const whim_api *api, whim_exchange *ex)
     if (ok) {
         bool strs = json_is_true(whim_peek(task->body, "return_token_strs"));
         whim_str_append(&body, "{\"tokens\":");
-        whim_openai_put_ids(&body, ids.ids, ids.n);
+        if (json_is_true(whim_peek(task->body, "with_pieces"))) {
+            put_pieces(api, &ids, &body);
+        } else {
+            whim_openai_put_ids(&body, ids.ids, ids.n);
+        }
         whim_put_form(&body,
                       strs ? ",'count':%l,'max_model_len':%l,'token_strs':["
                            : ",'count':%l,'max_model_len':%l",
@@ -137,7 +163,7 @@ void whim_route_detokenize(const whim_api *api, whim_exchange *ex)
     json_t *json = whim_body_parse(request->body, request->n_body, &fault);
     bool ok = json != NULL && detokenize(api, &(whim_fields){json, "", &fault}, &text);
     if (ok) {
-        whim_put_form(&body, "{'prompt':%t}", &text);
+        whim_put_form(&body, "{'prompt':%t,'content':%t}", &text, &text);
     }
     reply_or_refuse(api, ex, ok, &body, &fault);
     whim_str_deinit(&text);

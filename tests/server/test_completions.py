@@ -65,6 +65,16 @@ def test_round_trip(oai, loose, server):
     assert streamed == ids
 
 
+def test_pieces(server):
+    pieces = server.post("/tokenize", {"content": "Hello \U0001F9FF", "with_pieces": True}).json()["tokens"]
+    joined = b"".join(p["piece"].encode() if isinstance(p["piece"], str) else bytes(p["piece"]) for p in pieces)
+    assert joined.decode() == "Hello \U0001F9FF" and any(isinstance(p["piece"], list) for p in pieces)
+    plain = server.post("/tokenize", {"content": "Hello \U0001F9FF"}).json()["tokens"]
+    assert [p["id"] for p in pieces] == plain
+    assert server.post("/detokenize", {"tokens": plain}).json()["content"] == "Hello \U0001F9FF"
+    assert server.post("/tokenize", {"content": "", "with_pieces": True}).json()["tokens"] == []
+
+
 def test_special_tokens(server):
     text = "<|im_start|>user"
     marked = server.post("/tokenize", {"prompt": text}).json()["tokens"]

@@ -58,6 +58,8 @@ def test_stops_bias_and_probabilities(server):
     assert len(first["top_logprobs"]) == 3 and len(told["completion_probabilities"]) == 12
     other = ask(server, **GREEDY, logit_bias=[[first["id"], False]], return_tokens=True)
     assert other["tokens"][0] == first["top_logprobs"][1]["id"]
+    for bias in {str(first["id"]): False}, {first["token"]: -100}, [[first["token"], -100]]:
+        assert ask(server, **GREEDY, logit_bias=bias, return_tokens=True)["tokens"][0] == other["tokens"][0]
 
 
 def test_several_prompts_and_forms(server):

@@ -63,7 +63,7 @@ def test_tokenizer_info(server):
     info = server.http.get("/tokenizer_info").json()
     assert info == {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
     one = server.post("/tokenize", {"prompt": info["eos_token"], "add_special_tokens": False}).json()["tokens"]
-    assert len(one) == 1 and server.post("/detokenize", {"tokens": one}).json() == {"prompt": info["eos_token"]}
+    assert len(one) == 1 and server.post("/detokenize", {"tokens": one}).json()["prompt"] == info["eos_token"]
 
 
 def test_health(server):

@@ -29,7 +29,7 @@ static const char known[] =
     "skip_special_tokens stop stop_sequences stop_token_ids store stream stream_options "
     "suffix system temperature text thinking tool_choice tools top_k top_logprobs top_p "
     "truncate_prompt_tokens truncation user verbosity web_search_options "
-    "xtc_probability xtc_threshold ";
+    "with_pieces xtc_probability xtc_threshold ";
 
 /* What Ollama's reads, and in its "options". */
 static const char known_of_ollama[] =

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* logit_bias as llama.cpp's clients write it: pairs of an id or a text, and a number or false. */
+/* logit_bias as llama.cpp's clients write it: pairs of an id or a text, and a number or false, in a
+ * list or as an object. */
 #include "server/llamacpp/llamacpp.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { NEVER = -100 };
 
@@ -16,19 +18,17 @@ static bool set_bias(const whim_fields *f, json_t *object, int64_t id, json_t *a
 }
 
 /* Every token of the text. */
-static bool set_text_bias(const whim_api *api, const whim_fields *f, const json_t *pair,
-                          json_t *object)
+static bool set_text_bias(const whim_api *api, const whim_fields *f, const char *text, size_t n,
+                          json_t *amount, json_t *object)
 {
-    const json_t *text = json_array_get(pair, 0);
     whim_encode_opts opts = {.parse_special = true};
     whim_diag diag = {{0}};
     whim_ids ids = {0};
     bool ok =
-        whim_tokenizer_encode(api->tok, json_string_value(text), (int64_t)json_string_length(text),
-                              &opts, &ids, &diag) == WHIM_ERR_OK ||
+        whim_tokenizer_encode(api->tok, text, (int64_t)n, &opts, &ids, &diag) == WHIM_ERR_OK ||
         whim_fault_no_memory(f->fault);
     for (int64_t i = 0; i < ids.n && ok; i++) {
-        ok = set_bias(f, object, ids.ids[i], json_array_get(pair, 1));
+        ok = set_bias(f, object, ids.ids[i], amount);
     }
     whim_ids_deinit(&ids);
     return ok;
@@ -48,15 +48,28 @@ static bool read_pair(const whim_api *api, const whim_fields *f, const json_t *p
                                  "-100 to 100 (or false: never); entry %zu is none",
                                  i);
     }
-    return json_is_string(what) ? set_text_bias(api, f, pair, object)
+    return json_is_string(what) ? set_text_bias(api, f, json_string_value(what),
+                                                json_string_length(what), amount, object)
                                 : set_bias(f, object, id, amount);
+}
+
+/* A key of digits is an id. */
+static bool read_member(const whim_api *api, const whim_fields *f, const char *key, json_t *amount,
+                        json_t *object)
+{
+    if (key[0] == '\0' || key[strspn(key, "0123456789")] != '\0') {
+        return set_text_bias(api, f, key, strlen(key), amount, object);
+    }
+    json_t *value = json_is_false(amount) ? json_integer(NEVER) : json_incref(amount);
+    return json_object_set_new(object, key, value) == 0 || whim_fault_no_memory(f->fault);
 }
 
 bool whim_llamacpp_name_bias(const whim_api *api, const whim_fields *f, whim_task *task)
 {
-    const json_t *list = whim_field(f, "logit_bias"), *pair;
+    json_t *list = whim_field(f, "logit_bias"), *pair;
+    const char *key;
     size_t i;
-    if (!json_is_array(list)) {
+    if (!json_is_array(list) && !json_is_object(list)) {
         return true;
     }
     json_t *object = json_object();
@@ -64,6 +77,10 @@ bool whim_llamacpp_name_bias(const whim_api *api, const whim_fields *f, whim_tas
     json_array_foreach(list, i, pair)
     {
         ok = ok && read_pair(api, f, pair, i, object);
+    }
+    json_object_foreach(list, key, pair)
+    {
+        ok = ok && read_member(api, f, key, pair, object);
     }
     /* The list is read to its end: what follows ends its life. */
     ok = ok &&
