@@ -14,11 +14,11 @@
 #include <stdint.h>
 
 typedef struct whim_sample_params {
-    float temperature;        /* 0: greedy */
-    int32_t top_k;            /* 0: off */
-    float top_p;              /* 1: off */
-    float min_p;              /* 0: off */
-    float xtc_probability;    /* of XTC at a token (ops/args/sample_args.h); 0: off */
+    float temperature;     /* 0: greedy */
+    int32_t top_k;         /* 0: off */
+    float top_p;           /* 1: off */
+    float min_p;           /* 0: off */
+    float xtc_probability; /* of XTC at a token (ops/args/sample_args.h); 0: off */
     float xtc_threshold;
     float repetition_penalty; /* 1: off; over prompt and output, as in transformers */
     float presence_penalty;   /* 0: off; over the output only, as in the OpenAI API */

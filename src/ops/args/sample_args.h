@@ -25,14 +25,14 @@ typedef struct whim_sample_list {
 /* What one row wants. The parameters are in the ranges that sample/params.c checks. */
 typedef struct whim_sample_want {
     uint64_t seed;
-    int64_t position;                /* of the token in its sequence */
-    int32_t choice;                  /* of several answers to one prompt */
-    int32_t kind;                    /* whim_sample_kind */
-    int32_t given;                   /* the token of GIVEN, 0 .. n_col - 1 */
-    float temperature;               /* 0: greedy, the lowest id of equals */
-    int32_t top_k;                   /* 0: off */
-    float top_p;                     /* 1: off */
-    float min_p;                     /* 0: off */
+    int64_t position;  /* of the token in its sequence */
+    int32_t choice;    /* of several answers to one prompt */
+    int32_t kind;      /* whim_sample_kind */
+    int32_t given;     /* the token of GIVEN, 0 .. n_col - 1 */
+    float temperature; /* 0: greedy, the lowest id of equals */
+    int32_t top_k;     /* 0: off */
+    float top_p;       /* 1: off */
+    float min_p;       /* 0: off */
     /* XTC: of the tokens that have at least this share of what the filters leave, only the least
      * likely stays, so that the obvious ones are out; 0: off */
     float xtc_threshold;

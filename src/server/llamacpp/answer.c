@@ -19,12 +19,12 @@ void whim_llamacpp_put_settings(const whim_api *api, const whim_task *task, whim
         out,
         "{'n_predict':%l,'max_tokens':%l,'seed':%l,'temperature':%r,'top_k':%d,'top_p':%r,"
         "'min_p':%r,'repeat_penalty':%r,'presence_penalty':%r,'frequency_penalty':%r,"
-        "'xtc_probability':%r,'xtc_threshold':%r,'typical_p':1.0,'mirostat':0,'ignore_eos':%s,'stream':%s,'n_probs':%d,'stop':[",
+        "'xtc_probability':%r,'xtc_threshold':%r,'typical_p':1.0,'mirostat':0,'ignore_eos':%s,"
+        "'stream':%s,'n_probs':%d,'stop':[",
         most, most, task != NULL ? (int64_t)p->seed : -1, (double)p->temperature, p->top_k,
         (double)p->top_p, (double)p->min_p, (double)p->repetition_penalty,
         (double)p->presence_penalty, (double)p->frequency_penalty, (double)p->xtc_probability,
-        (double)p->xtc_threshold,
-        task != NULL && task->ask.ignore_end ? "true" : "false",
+        (double)p->xtc_threshold, task != NULL && task->ask.ignore_end ? "true" : "false",
         task != NULL && task->stream ? "true" : "false", task != NULL ? task->ask.top_logprobs : 0);
     for (int32_t i = 0; task != NULL && i < task->ask.n_stop; i++) {
         whim_put_form(out, i == 0 ? "%q" : ",%q", task->ask.stops[i]);
