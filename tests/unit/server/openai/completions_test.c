@@ -309,7 +309,7 @@ static void texts_of_other_routes(void **state)
                         "{\"tokens\":[0,1,2,3,4],\"count\":5,\"max_model_len\":100}");
     assert_string_equal(
         call(whim_route_detokenize, "/detokenize", "{\"tokens\":[263,268]}", NULL, 0),
-        "{\"prompt\":\"hello world\"}");
+        "{\"prompt\":\"hello world\",\"content\":\"hello world\"}");
     assert_string_equal(call(whim_route_template, "/apply-template",
                              "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", NULL, 0),
                         "{\"prompt\":\"<|user|>hi\"}");
