@@ -11,7 +11,7 @@ PYTHON ?= python3
 JFLAG = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell tools/jobs))
 ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 
-.PHONY: build kernels test unit sim checkop golden-test invariance steps cli hub-test server-test browser-test check sanitize tsan soak described fuzz golden bench \
+.PHONY: build kernels test unit sim checkop golden-test invariance steps cli hub-test server-test browser-test check sanitize tsan soak described fuzz golden bench pictures \
         first first-bare own-build options install uninstall deb run serve chat setup model cross-x86 cross-arm format \
         check-format clean help all
 
@@ -90,6 +90,10 @@ deb: build
 options: build
 	@build/whimbrel help --markdown > docs/options.md
 
+# The pictures of the documentation, from their data.
+pictures:
+	@tools/draw-pictures
+
 EXAMPLES ?= 20
 SEED ?= 1
 described: build
@@ -160,5 +164,6 @@ help:
 	@echo "  make golden        make the golden data anew from the independent Python implementation"
 	@echo "  make cross-x86     an x86_64 program that needs the C library alone, and its tests; cross-arm: the same for aarch64"
 	@echo "  make options       write docs/options.md anew, after a change of apps/options/options.def"
+	@echo "  make pictures      draw docs/images/*.svg anew, after a change of their data"
 	@echo "  make format        format the sources (clang-format 14); check-format only looks"
 	@echo "Options: CUDA=1 kernels for NVIDIA GPUs also where there is none, CUDA=0 none; V=1 shows the commands, WERROR=0 lets warnings pass, CC=... another compiler"
