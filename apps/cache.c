@@ -99,14 +99,23 @@ static const char *obstacle(const char *path, char *blame)
                                               : "cannot be written";
 }
 
-bool cache_find(const char *name, char *buf, int64_t n)
+bool cache_folder_at(int32_t i, char *buf)
 {
     cache_folder list[MAX_FOLDERS];
     struct stat st;
-    int n_folder = candidates(list);
-    for (int i = 0; i < n_folder; i++) {
-        if (stat(list[i].path, &st) == 0 && distrust(&st) == NULL &&
-            snprintf(buf, (size_t)n, "%s/%s", list[i].path, name) < n &&
+    if (i >= candidates(list)) {
+        return false;
+    }
+    bool good = stat(list[i].path, &st) == 0 && distrust(&st) == NULL;
+    snprintf(buf, MODEL_PATH_MAX, "%s", good ? list[i].path : "");
+    return true;
+}
+
+bool cache_find(const char *name, char *buf, int64_t n)
+{
+    char folder[MODEL_PATH_MAX];
+    for (int32_t i = 0; cache_folder_at(i, folder); i++) {
+        if (folder[0] != '\0' && snprintf(buf, (size_t)n, "%s/%s", folder, name) < n &&
             whim_path_get_type(buf) == WHIM_PATH_FILE) {
             return true;
         }

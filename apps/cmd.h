@@ -44,6 +44,10 @@ enum { MODEL_PATH_MAX = 4096 };
  * CACHE_DIRECTORY, $XDG_CACHE_HOME/whimbrel, ~/.cache/whimbrel; false when none has it. */
 bool cache_find(const char *name, char *buf, int64_t n);
 
+/* The i-th of these folders into `buf` (MODEL_PATH_MAX bytes), "" where others could write in it;
+ * false: there are no more. */
+bool cache_folder_at(int32_t i, char *buf);
+
 /* Where a new file goes: into the first of them that can be written. False when there is none:
  * `why` says for each what is in the way, and what to do. */
 bool cache_place(const char *name, char *buf, int64_t n, whim_str *why);

@@ -252,13 +252,16 @@ static bool serve_run(serve *s)
     if (!signals_start() || !server_open(s)) {
         return false;
     }
+    serve_register(s, NULL);
     notify_fetching(s);
     const char *path = serve_model_find(s, buf);
     notify_fetched(s);
+    serve_register(s, path);
     if (path == NULL || !serve_model_open(s, path)) {
         return false;
     }
     signals_loaded();
+    serve_register(s, path);
     if (!s->log.is_json) {
         serve_ready_text(s, &ready);
         fputs(whim_str_text(&ready), stderr);
@@ -293,7 +296,7 @@ static void log_open(serve *s)
 int cmd_serve(const whim_options *options)
 {
     whim_options own = *options;
-    serve s = {.options = &own, .created = (int64_t)time(NULL)};
+    serve s = {.options = &own, .created = (int64_t)time(NULL), .running = {.fd = -1}};
     own.quiet |= strcmp(own.log_format, "json") == 0; /* nothing else is printed */
     log_open(&s);
     notify_open(&s);
@@ -313,6 +316,7 @@ int cmd_serve(const whim_options *options)
     if (ok) {
         code = (is_agent ? serve_agent_run(&s) : serve_run(&s)) ? EXIT_OK : EXIT_FAILED;
     }
+    running_forget(&s.running);
     serve_model_close(&s); /* ends what is left; its last words still go out */
     whim_server_close(s.server);
     json_decref(s.about);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said when the port is taken: by whom, and what to type instead. */
 #include "base/os/facts.h"
+#include "local/running.h"
 #include "serve/serve.h"
 
 #include <arpa/inet.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-enum { ASK_SECONDS = 1, PIECES = 8, TRIES = 20 };
+enum { ASK_SECONDS = 1, TRIES = 20 };
 
 static bool address(const char *host, int32_t port, struct sockaddr_storage *out, socklen_t *n)
 {
@@ -31,29 +31,11 @@ static bool address(const char *host, int32_t port, struct sockaddr_storage *out
 /* Whether a whimbrel answers there, as /health tells. */
 static bool is_whimbrel(const char *host, int32_t port)
 {
-    static const char ask[] = "GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n";
-    struct timeval limit = {.tv_sec = ASK_SECONDS};
-    struct sockaddr_storage addr;
-    socklen_t n;
-    char answer[1024] = "";
-    size_t got = 0;
-    if (!address(host, port, &addr, &n)) {
-        return false;
-    }
-    int fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* also for the connection */
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    if (connect(fd, (struct sockaddr *)&addr, n) == 0 &&
-        send(fd, ask, sizeof ask - 1, MSG_NOSIGNAL) == (ssize_t)sizeof ask - 1) {
-        ssize_t m = 1;
-        for (int i = 0; i < PIECES && m > 0 && got < sizeof answer - 1; i++) { /* not for ever */
-            m = recv(fd, answer + got, sizeof answer - 1 - got, 0);
-            got += m > 0 ? (size_t)m : 0;
-        }
-    }
-    close(fd);
-    answer[got] = '\0';
-    return strstr(answer, "\"server\":\"whimbrel\"") != NULL;
+    whim_str answer = {0};
+    bool is = local_ask(host, port, "/health", ASK_SECONDS, &answer) &&
+              strstr(whim_str_text(&answer), "\"server\":\"whimbrel\"") != NULL;
+    whim_str_deinit(&answer);
+    return is;
 }
 
 /* The next port that is free now. */

@@ -6,6 +6,7 @@
 #include "base/os/notify.h"
 #include "base/thread.h"
 #include "engine/kv_space.h"
+#include "local/running.h"
 #include "model.h"
 #include "ranks/nodes.h"
 #include "sampling.h"
@@ -67,6 +68,7 @@ typedef struct serve {
     char draft_name[256]; /* "": no draft */
     char fingerprint[32]; /* "fp_..." */
     whim_kv_space kv_space;
+    running_entry running; /* by which `ps` and `chat` find this server */
 } serve;
 
 /* --- starting (port.c, fetch.c) --------------------------------------------------- */
@@ -127,6 +129,11 @@ void notify_stopping(serve *s, int64_t n_left);
 /* quiet_ns: how long the engine has given no sign of life; past half of what the manager allows it
  * is told nothing. */
 void notify_alive(serve *s, int64_t quiet_ns);
+
+/* --- the register of running servers (register.c) ---------------------------------------- */
+
+/* Tell where this server is and, once they are known, its model's path and the model itself. */
+void serve_register(serve *s, const char *path);
 
 /* --- for people (ready.c) --------------------------------------------------------------- */
 

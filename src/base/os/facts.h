@@ -34,9 +34,14 @@ void whim_os_self_get(whim_os_self *out);
 
 /* --- other_process.c: a process of this machine; false when it is not shown --- */
 typedef struct whim_os_process {
-    char state;        /* the system's letter: R, S, D, T (stopped), Z (ended) */
+    char state; /* the system's letter: R, S, D, T (stopped), Z (ended) */
+    int32_t parent;
     int64_t cpu_ticks; /* of CPU time, of all its threads; a tick is some milliseconds */
+    int64_t resident_bytes;
 } whim_os_process;
 bool whim_os_process_get(int32_t pid, whim_os_process *out);
+
+/* Resident bytes of a process and of those that it started; what they share is counted for each. */
+int64_t whim_os_process_family_bytes(int32_t pid);
 
 #endif

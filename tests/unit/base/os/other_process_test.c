@@ -31,9 +31,16 @@ static void processes_are_seen(void **state)
         whim_clock_sleep_ns(WHIM_NS_PER_MS);
         assert_true(whim_os_process_get((int32_t)pid, &now));
     } while (now.state != 'T');
+    /* Its parent is this process, and has its memory in the sum. */
+    whim_os_process own = {0};
+    assert_int_equal(now.parent, getpid());
+    assert_true(now.resident_bytes > 0 && whim_os_process_get((int32_t)getpid(), &own));
+    assert_int_equal(whim_os_process_family_bytes((int32_t)pid), now.resident_bytes);
+    assert_true(whim_os_process_family_bytes((int32_t)getpid()) >= own.resident_bytes);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_false(whim_os_process_get((int32_t)pid, &now));
+    assert_int_equal(whim_os_process_family_bytes((int32_t)pid), 0);
 }
 
 int main(void)
