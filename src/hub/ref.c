@@ -2,11 +2,19 @@
 /* Names of models and files. */
 #include "hub/ref.h"
 
+#include "base/file.h"
+#include "base/str.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
-enum { MAX_PART = 96, MAX_SEGMENT = 255 };
+enum {
+    MAX_PART = 96,
+    MAX_SEGMENT = 255,
+    MAX_PLAIN = WHIM_HUB_ID_MAX + WHIM_HUB_REV_MAX + WHIM_HUB_NAME_MAX + 4,
+};
 
 static const char form[] = "write ORG/NAME, ORG/NAME@REVISION, or ORG/NAME:QUANT for one GGUF file";
 
@@ -41,9 +49,125 @@ static size_t id_length(const char *text)
                                                                                 : 0;
 }
 
+/* --- addresses -------------------------------------------------------------------------------- */
+
+/* What follows the host of an address of the hub, as a browser shows it or other programs take it;
+ * NULL: it is none. */
+static const char *address_path(const char *text)
+{
+    static const char *const hosts[] = {"huggingface.co/", "www.huggingface.co/", "hf.co/"};
+    const char *scheme = strstr(text, "://");
+    const char *at = scheme != NULL && (strncasecmp(text, "https", (size_t)(scheme - text)) == 0 ||
+                                        strncasecmp(text, "http", (size_t)(scheme - text)) == 0)
+                         ? scheme + 3
+                         : text;
+    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
+        if (strncasecmp(at, hosts[i], strlen(hosts[i])) == 0) {
+            return at + strlen(hosts[i]);
+        }
+    }
+    return NULL;
+}
+
+/* n bytes with their %XX undone; false when they do not fit or hold a NUL. */
+static bool decode(char *out, size_t size, const char *text, size_t n)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+        if (c == '%' && i + 2 < n && whim_hex_value(text[i + 1]) >= 0 &&
+            whim_hex_value(text[i + 2]) >= 0) {
+            c = (char)(whim_hex_value(text[i + 1]) << 4 | whim_hex_value(text[i + 2]));
+            i += 2;
+        }
+        if (c == '\0' || len + 1 >= size) {
+            return false;
+        }
+        out[len++] = c;
+    }
+    out[len] = '\0';
+    return true;
+}
+
+/* The next part of a path, decoded, with the slashes before it passed over; "" at the end. */
+static bool next_part(const char **at, const char *end, char *out, size_t size)
+{
+    while (*at < end && **at == '/') {
+        (*at)++;
+    }
+    const char *begin = *at;
+    while (*at < end && **at != '/') {
+        (*at)++;
+    }
+    return decode(out, size, begin, (size_t)(*at - begin));
+}
+
+/* The GGUF file that a page of the hub shows beside its list: ?show_file_info=NAME. */
+static bool query_pick(const char *query, char *out, size_t size)
+{
+    static const char key[] = "show_file_info=";
+    const char *at = strstr(query, key);
+    out[0] = '\0';
+    if (at == NULL) {
+        return true;
+    }
+    at += strlen(key);
+    return decode(out, size, at, strcspn(at, "&#")) &&
+           (whim_path_has_suffix(out, ".gguf") || (out[0] = '\0', true));
+}
+
+/* What follows ORG/NAME: /tree/REV[/FOLDER], /blob/REV/FILE and the like. A folder of a repository
+ * is taken for a quantisation, because that is what folders of GGUF files are called. */
+static bool take_rest(const char *at, const char *end, char *rev, char *pick)
+{
+    char word[16] = "", part[WHIM_HUB_NAME_MAX] = "";
+    bool is_tree = false;
+    if (!next_part(&at, end, word, sizeof word)) {
+        return true; /* a page about the model */
+    }
+    is_tree = strcmp(word, "tree") == 0;
+    if (!is_tree && strcmp(word, "blob") != 0 && strcmp(word, "resolve") != 0 &&
+        strcmp(word, "raw") != 0) {
+        return true;
+    }
+    if (!next_part(&at, end, rev, WHIM_HUB_REV_MAX)) {
+        return false;
+    }
+    const char *file = at + (at < end);
+    if (is_tree) {
+        while (next_part(&at, end, part, sizeof part) && part[0] != '\0') {
+            snprintf(pick, WHIM_HUB_NAME_MAX, "%s", part);
+        }
+        return at == end;
+    }
+    bool ok = file >= end || decode(pick, WHIM_HUB_NAME_MAX, file, (size_t)(end - file));
+    if (ok && !whim_path_has_suffix(pick, ".gguf")) {
+        pick[0] = '\0'; /* a file of a model that is a folder */
+    }
+    return ok;
+}
+
+/* The address as ORG/NAME[@REV][:PICK], to be parsed like one. */
+static bool plain_form(const char *path, char plain[MAX_PLAIN])
+{
+    char org[WHIM_HUB_ID_MAX], name[MAX_PLAIN / 2], rev[WHIM_HUB_REV_MAX] = "";
+    char pick[WHIM_HUB_NAME_MAX] = "", shown[WHIM_HUB_NAME_MAX];
+    const char *end = path + strcspn(path, "?#"), *at = path;
+    if (!next_part(&at, end, org, sizeof org) || !next_part(&at, end, name, sizeof name) ||
+        !take_rest(at, end, rev, pick) || !query_pick(end, shown, sizeof shown)) {
+        return false;
+    }
+    if (strcmp(org, "datasets") == 0 || strcmp(org, "spaces") == 0) {
+        return false;
+    }
+    const char *chosen = shown[0] != '\0' ? shown : pick;
+    return snprintf(plain, MAX_PLAIN, "%s/%s%s%s%s%s", org, name, rev[0] != '\0' ? "@" : "", rev,
+                    chosen[0] != '\0' ? ":" : "", chosen) < MAX_PLAIN;
+}
+
 bool whim_hub_ref_looks(const char *text)
 {
-    return id_length(text) > 0;
+    return id_length(text) > 0 || address_path(text) != NULL || strstr(text, "://") != NULL;
 }
 
 bool whim_hub_is_hex(const char *text, int digits)
@@ -85,7 +209,7 @@ static bool is_revision(const char *text)
            strpbrk(text, " ~^?*[@") == NULL;
 }
 
-whim_err whim_hub_ref_parse(whim_hub_ref *ref, const char *text, whim_diag *diag)
+static whim_err plain_parse(whim_hub_ref *ref, const char *text, whim_diag *diag)
 {
     *ref = (whim_hub_ref){.rev = "main"};
     size_t n = id_length(text);
@@ -117,6 +241,25 @@ whim_err whim_hub_ref_parse(whim_hub_ref *ref, const char *text, whim_diag *diag
                              "the name of a file",
                              text);
         }
+    }
+    return WHIM_ERR_OK;
+}
+
+whim_err whim_hub_ref_parse(whim_hub_ref *ref, const char *text, whim_diag *diag)
+{
+    char plain[MAX_PLAIN];
+    const char *path = address_path(text);
+    if (path == NULL && strstr(text, "://") == NULL) {
+        return plain_parse(ref, text, diag);
+    }
+    if (path == NULL || !plain_form(path, plain) || plain_parse(ref, plain, diag) != WHIM_ERR_OK) {
+        return whim_fail(
+            diag, WHIM_ERR_INVALID,
+            "\"%.200s\" is not the address of a model on the hub; expected is "
+            "https://huggingface.co/ORG/NAME, also with /tree/REVISION, or with "
+            "/blob/REVISION/ and the name of a GGUF file; what lies elsewhere, download "
+            "and give its path",
+            text);
     }
     return WHIM_ERR_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of models on a hub, ORG/NAME[@REV][:PICK], and names of files in their repositories. What
+/* Names of models on a hub, ORG/NAME[@REV][:PICK], their addresses as a browser shows them
+ * (https://huggingface.co/ORG/NAME/tree/REV), and names of files in their repositories. What
  * passes here is safe as part of a path and of a URL's path (after percent-encoding).
  * Threads: stateless. */
 #ifndef WHIM_HUB_REF_H
@@ -17,7 +18,8 @@ typedef struct whim_hub_ref {
     char pick[WHIM_HUB_NAME_MAX]; /* a GGUF file by its quantisation ("Q4_K_M") or name; "": none */
 } whim_hub_ref;
 
-/* Whether a text has the form ORG/NAME, whatever follows it: one slash between two plain words. */
+/* Whether a text has the form ORG/NAME, whatever follows it (one slash between two plain words), or
+ * that of an address. */
 bool whim_hub_ref_looks(const char *text);
 
 /* INVALID with a message when it is no such name. */

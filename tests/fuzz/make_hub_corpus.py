@@ -37,6 +37,9 @@ REFS = {
     "plain": "org/name", "rev": "Org-1/na_me.x@refs/pr/12", "pick": "a/b:Q4_K_M", "all": "a/b@v1:dir/x.gguf",
     "commit": f"a/b@{SHA1}", "dots": "a/b@x..y", "up": "a/b:../x", "path": "./a/b", "three": "a/b/c", "dash": "a/b--c",
     "file": "dir/model-00001-of-00002.safetensors", "drive": "C:x", "control": "a/\x1bb", "c1": "a/\u009bb",
+    "url": "https://huggingface.co/a/b/tree/refs%2Fpr%2F1/Q4_K_M?show_file_info=x.gguf#y", "hfco": "hf.co/a/b@v1:Q8_0",
+    "blob": "http://www.huggingface.co/a/b/resolve/main/s/x%20y.gguf?download=true",
+    "urlbad": "https://huggingface.co/a/b/blob/main/%2e%2e/%00%4.gguf",
 }
 for folder, seeds in (("hub_listing", LISTINGS), ("hub_ref", REFS)):
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
