@@ -272,17 +272,6 @@ const char *choose_model(const whim_options *options, char *buf)
     return NULL;
 }
 
-/* --- a terminal ------------------------------------------------------------------------------- */
-
-int64_t terminal_control_length(const char *text, int64_t left)
-{
-    unsigned char c = (unsigned char)text[0];
-    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) {
-        return 1;
-    }
-    return c == 0xc2 && left > 1 && (unsigned char)text[1] < 0xa0 ? 2 : 0;
-}
-
 /* --- JSON ------------------------------------------------------------------------------------- */
 
 void json_text(whim_str *out, const char *text)

@@ -103,7 +103,14 @@ void complain_no_model(const char *model, const char *as_name);
 /* Bytes of the control character at `text`, 0 when it is none: what a model says must not steer a
  * terminal. C0 but tab and newline, DEL, and the C1 characters, which are 0xc2 0x80 .. 0x9f in
  * UTF-8. */
-int64_t terminal_control_length(const char *text, int64_t left);
+static inline int64_t terminal_control_length(const char *text, int64_t left)
+{
+    unsigned char c = (unsigned char)text[0];
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) {
+        return 1;
+    }
+    return c == 0xc2 && left > 1 && (unsigned char)text[1] < 0xa0 ? 2 : 0;
+}
 
 /* JSON: a quoted string (bytes that are not UTF-8 become U+FFFD), a number (null when not finite).
  * The text is NUL-terminated; with a length it may hold NULs too. */

@@ -1,30 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of one `whimbrel chat`, shared by its files: cmd_chat.c (flow), turn.c (one
  * answer), commands.c (lines that begin with /), input.c (reading lines), rows.c
- * (their rows on the screen), view.c (the screen).
+ * (their rows on the screen), view.c (the screen), prose.h (answers in rows and styles).
  * Threads: the main thread. */
 #ifndef WHIM_APPS_CHAT_CHAT_H
 #define WHIM_APPS_CHAT_CHAT_H
 
 #include "ask.h"
 #include "chat/conversation.h"
+#include "chat/prose.h"
 
 /* --- the screen ------------------------------------------------------------------------------- */
-
-typedef enum chat_style { CHAT_PLAIN, CHAT_DIM, CHAT_BOLD } chat_style;
 
 typedef struct chat_view {
     bool terminal; /* standard output is one: notes are shown, control characters are not sent */
     bool color;
-    chat_style style; /* what was switched on last */
-    bool at_start;    /* the next character begins a line */
-    bool failed;      /* standard output takes no more */
+    bool wraps;     /* rows end between words */
+    prose prose;    /* what is shown on a terminal */
+    uint8_t style;  /* what was switched on last */
+    bool in_answer; /* the text under way is one, or its reasoning */
+    bool thought;   /* which */
+    bool at_start;  /* the next character begins a line */
+    bool failed;    /* standard output takes no more */
 } chat_view;
 
+/* Must not move afterwards. */
 void view_init(chat_view *view);
+void view_deinit(chat_view *view);
 
-/* Text in a style; control characters from the model never reach a terminal. */
-void view_text(chat_view *view, chat_style style, const char *text, int64_t n);
+/* A whole text in a style. */
+void view_text(chat_view *view, uint8_t style, const char *text, int64_t n);
+
+/* A piece of an answer, with its Markdown, or of the reasoning before it. What is held back of it
+ * comes with the next piece or with view_break. */
+void view_piece(chat_view *view, bool thought, const char *text, int64_t n);
 
 /* Begin a new line unless at the start of one. */
 void view_break(chat_view *view);

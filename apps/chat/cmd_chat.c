@@ -166,6 +166,7 @@ int cmd_chat(const whim_options *options)
         code = EXIT_OK;
     }
     whimbrel_close(c.model);
+    view_deinit(&c.view);
     form_free(&c.form);
     json_decref(c.conv);
     return code;

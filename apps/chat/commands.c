@@ -141,9 +141,11 @@ static void show_conversation(chat *c)
         const char *content = whim_message_text(c->conv, i, "content");
         bool user = strcmp(role, "user") == 0;
         view_break(&c->view);
-        if (strcmp(role, "assistant") != 0) {
-            view_text(&c->view, CHAT_DIM, user ? "> " : "system: ", user ? 2 : 8);
+        if (strcmp(role, "assistant") == 0) {
+            view_piece(&c->view, false, content, (int64_t)strlen(content));
+            continue;
         }
+        view_text(&c->view, CHAT_DIM, user ? "> " : "system: ", user ? 2 : 8);
         view_text(&c->view, CHAT_PLAIN, content, (int64_t)strlen(content));
     }
     view_break(&c->view);

@@ -31,7 +31,7 @@ static void show_piece(turn *t, const whimbrel_event *piece)
     }
     /* A reader that is no terminal gets the answer only. */
     if (!thought || view->terminal) {
-        view_text(view, thought ? CHAT_DIM : CHAT_PLAIN, text, piece->n_text);
+        view_piece(view, thought, text, piece->n_text);
     }
     if (view->failed) {
         interrupted = 1; /* nobody reads */

@@ -41,16 +41,6 @@ static void guard_terminal(void)
     }
 }
 
-void view_init(chat_view *view)
-{
-    *view = (chat_view){.at_start = true};
-    view->terminal = whim_os_term_is(STDOUT_FILENO);
-    view->color = view->terminal && terminal_has_color();
-    if (view->terminal) {
-        guard_terminal();
-    }
-}
-
 static void put(chat_view *view, const char *text, int64_t n)
 {
     if (n > 0 && fwrite(text, 1, (size_t)n, stdout) != (size_t)n) {
@@ -58,51 +48,133 @@ static void put(chat_view *view, const char *text, int64_t n)
     }
 }
 
-static void set_style(chat_view *view, chat_style style)
+static void set_style(chat_view *view, uint8_t style)
 {
-    static const char *const codes[] = {"\033[0m", "\033[2m", "\033[1m"};
+    static const struct {
+        uint8_t style;
+        const char *code;
+    } codes[] = {{CHAT_DIM, "2"}, {CHAT_BOLD, "1"}, {CHAT_ITALIC, "3"}, {CHAT_CODE, "36"}};
+    whim_str code = {0};
     if (!view->color || style == view->style) {
         return;
     }
-    if (view->style != CHAT_PLAIN) {
-        put(view, codes[CHAT_PLAIN], 4);
+    whim_str_append(&code, view->style != CHAT_PLAIN ? "\033[0m" : "");
+    const char *before = "\033[";
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        if ((style & codes[i].style) != 0) {
+            whim_str_printf(&code, "%s%s", before, codes[i].code);
+            before = ";";
+        }
     }
-    if (style != CHAT_PLAIN) {
-        put(view, codes[style], 4);
-    }
+    whim_str_append(&code, style != CHAT_PLAIN ? "m" : "");
+    put(view, whim_str_text(&code), code.len);
+    whim_str_deinit(&code);
     view->style = style;
 }
 
-void view_text(chat_view *view, chat_style style, const char *text, int64_t n)
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static void on_text(void *ctx, uint8_t style, const char *text, int64_t n)
 {
-    int64_t from = 0;
+    chat_view *view = ctx;
     set_style(view, style);
-    for (int64_t i = 0; view->terminal && i < n;) {
-        int64_t skip = terminal_control_length(text + i, n - i);
-        if (skip > 0) {
-            put(view, text + from, i - from);
-            from = i + skip;
+    put(view, text, n);
+    view->at_start = text[n - 1] == '\n';
+}
+
+static void on_turn(void *ctx, int32_t indent, const char *blanks, int64_t n)
+{
+    (void)blanks;
+    (void)n;
+    if (indent >= 0) {
+        put(ctx, "\n", 1);
+        for (int32_t i = 0; i < indent; i++) {
+            put(ctx, " ", 1);
         }
-        i += skip > 0 ? skip : 1;
     }
-    put(view, text + from, n - from);
-    if (n > 0) {
-        view->at_start = text[n - 1] == '\n';
+}
+
+static int32_t width_of(const chat_view *view)
+{
+    return view->wraps ? whim_os_term_width(STDOUT_FILENO) : 0;
+}
+
+void view_init(chat_view *view)
+{
+    *view = (chat_view){.at_start = true};
+    view->terminal = whim_os_term_is(STDOUT_FILENO);
+    view->color = view->terminal && terminal_has_color();
+    view->wraps = view->terminal && terminal_can_edit();
+    prose_init(&view->prose, &(prose_sink){view, on_text, on_turn}, width_of(view));
+    if (view->terminal) {
+        guard_terminal();
     }
+}
+
+void view_deinit(chat_view *view)
+{
+    prose_deinit(&view->prose);
+}
+
+static void flush(chat_view *view)
+{
     if (fflush(stdout) != 0) {
         view->failed = true;
     }
 }
 
+/* Pipes get the bytes as they are. */
+static void put_plain(chat_view *view, const char *text, int64_t n)
+{
+    put(view, text, n);
+    if (n > 0) {
+        view->at_start = text[n - 1] == '\n';
+    }
+    flush(view);
+}
+
+void view_text(chat_view *view, uint8_t style, const char *text, int64_t n)
+{
+    if (!view->terminal) {
+        put_plain(view, text, n);
+        return;
+    }
+    flow_resize(&view->prose.flow, width_of(view));
+    prose_begin(&view->prose, style, false);
+    prose_put(&view->prose, text, n);
+    prose_end(&view->prose);
+    view->in_answer = false;
+    flush(view);
+}
+
+void view_piece(chat_view *view, bool thought, const char *text, int64_t n)
+{
+    if (!view->terminal) {
+        put_plain(view, text, n);
+        return;
+    }
+    flow_resize(&view->prose.flow, width_of(view));
+    if (!view->in_answer || view->thought != thought) {
+        prose_begin(&view->prose, thought ? CHAT_DIM : CHAT_PLAIN, !thought);
+        view->in_answer = true;
+        view->thought = thought;
+    }
+    prose_put(&view->prose, text, n);
+    flush(view);
+}
+
 void view_break(chat_view *view)
 {
+    prose_end(&view->prose);
+    view->in_answer = false;
     set_style(view, CHAT_PLAIN);
     if (!view->at_start) {
         view_text(view, CHAT_PLAIN, "\n", 1);
     }
+    flush(view);
 }
 
-static void say(chat_view *view, chat_style style, const char *fmt, va_list ap)
+static void say(chat_view *view, uint8_t style, const char *fmt, va_list ap)
 {
     whim_str text = {0};
     whim_str_vprintf(&text, fmt, ap);
