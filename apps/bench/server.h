@@ -7,23 +7,17 @@
 #define WHIM_APPS_BENCH_SERVER_H
 
 #include "base/report/progress.h"
-#include "bench/server_reply.h"
+#include "client/link.h"
 #include "cmd.h"
-
-#include <sys/socket.h>
 
 /* The server and what every request says. */
 typedef struct server_target {
     const whim_options *options;
-    char host[256], port[8]; /* host without brackets */
-    char authority[272];     /* as the Host header has it */
-    char base[512];          /* path before /completions and /models */
+    server_address address;
     char model[256];
     bool chat;
     int64_t prompt_words, tokens;
     uint64_t seed; /* of the prompts: another one each run, or a server's cache would know them */
-    struct sockaddr_storage address;
-    socklen_t address_bytes;
 } server_target;
 
 typedef struct server_samples {
@@ -74,7 +68,6 @@ WHIM_MUST_CHECK whim_err server_target_open(server_target *t, const whim_options
 
 /* The bytes of request number `number`, unlike those of all others after the shared prefix. */
 void server_request_append(const server_target *t, int64_t number, whim_str *out);
-void server_get_append(const server_target *t, const char *path, whim_str *out);
 
 /* --- server_load.c */
 
@@ -82,10 +75,6 @@ void server_get_append(const server_target *t, const char *path, whim_str *out);
  * the level. */
 WHIM_MUST_CHECK whim_err server_load(const server_target *t, int64_t first, server_level *level,
                                      whim_progress *bar, whim_diag *diag);
-
-/* GET a document into `a`, which the caller deinits. A reply of any status is a success. */
-WHIM_MUST_CHECK whim_err server_get(const server_target *t, const char *path, server_reply *a,
-                                    whim_diag *diag);
 
 /* --- server_stats.c */
 

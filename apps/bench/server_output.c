@@ -30,7 +30,7 @@ static void append_tame(const char *text, whim_str *out)
 
 void server_append_head(const server_target *t, whim_str *out)
 {
-    whim_str_printf(out, "http://%s%s, model ", t->authority, t->base);
+    whim_str_printf(out, "http://%s%s, model ", t->address.authority, t->address.base);
     append_tame(t->model, out);
     whim_str_printf(out, ", %s\n", t->options->endpoint);
     whim_str_printf(out, "prompts of about %lld tokens", (long long)t->prompt_words);
@@ -144,7 +144,8 @@ void server_append_json(const server_target *t, const server_level *l, whim_str 
         {"total_tps", server_rate(l, l->prompt_tokens + l->gen_tokens)},
         {"gen_tps", server_rate(l, l->gen_tokens)},
     };
-    whim_str_printf(out, "{\"url\":\"http://%s%s\",\"model\":", t->authority, t->base);
+    whim_str_printf(out, "{\"url\":\"http://%s%s\",\"model\":", t->address.authority,
+                    t->address.base);
     json_text(out, t->model);
     whim_str_printf(out, ",\"endpoint\":\"%s\",\"clients\":%lld,\"requests\":%lld,\"errors\":%lld",
                     t->options->endpoint, (long long)l->clients, (long long)l->requests,

@@ -207,7 +207,7 @@ void server_append_svg(const server_target *t, const server_level *levels, int32
     append_xml(t->model, out);
     whim_str_printf(out, "</text>\n<text x=\"%d\" y=\"48\">%s at ", PLOT_LEFT,
                     t->options->endpoint);
-    append_xml(t->authority, out);
+    append_xml(t->address.authority, out);
     whim_str_printf(out, ": prompts of about %lld tokens, answers of %lld</text>\n",
                     (long long)(t->prompt_words + t->options->prefix_tokens), (long long)t->tokens);
     for (int32_t i = 0; i < 4; i++) {

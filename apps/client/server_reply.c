@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parser of replies. */
-#include "bench/server_reply.h"
+#include "client/server_reply.h"
 
 #include "base/alloc.h"
 #include "base/json.h"
@@ -24,6 +24,8 @@ void server_reply_reset(server_reply *a)
     *a = (server_reply){.head = old.head,
                         .line = old.line,
                         .data = old.data,
+                        .on_chunk = old.on_chunk,
+                        .ctx = old.ctx,
                         .times = old.times,
                         .max_time = old.max_time};
     whim_str_clear(&a->head);
@@ -137,6 +139,9 @@ static void read_document(server_reply *a, const whim_json *json, int64_t now)
 {
     whim_json_scope scope = {json, where, "", NULL};
     const whim_json *choices = NULL, *usage = NULL;
+    if (a->on_chunk != NULL) {
+        a->on_chunk(a->ctx, json);
+    }
     if (whim_json_has(&scope, "error")) {
         server_reply_fail(a, SERVER_FAULT_STREAM, error_text(json));
         return;

@@ -6,10 +6,11 @@
  *  1. Any cut of the bytes into pieces gives the same reply, but for the times.
  *  2. What is kept is bounded; work is linear in the bytes.
  * Threads: a reply belongs to its caller. */
-#ifndef WHIM_APPS_BENCH_SERVER_REPLY_H
-#define WHIM_APPS_BENCH_SERVER_REPLY_H
+#ifndef WHIM_APPS_CLIENT_SERVER_REPLY_H
+#define WHIM_APPS_CLIENT_SERVER_REPLY_H
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -26,6 +27,7 @@
     X(NO_STREAM, "no_stream", "answered without streaming")   \
     X(EMPTY, "empty", "ended without a token")                \
     X(TIMEOUT, "timeout", "silent for longer than --timeout") \
+    X(STOPPED, "stopped", "stopped here")                     \
     X(MEMORY, "memory", "out of memory here")
 
 typedef enum server_fault {
@@ -59,11 +61,15 @@ typedef struct server_reply {
     whim_str data;       /* of the event that is not yet ended; without events the body */
     bool has_data;
 
+    /* Each chunk of a stream as it comes, before it is looked at here; NULL: nobody asks. */
+    void (*on_chunk)(void *ctx, const whim_json *chunk);
+    void *ctx;
+
     int64_t *times; /* [n_time] arrivals of chunks with tokens */
     int64_t n_time, max_time;
     bool has_usage;
     int64_t prompt_tokens, gen_tokens, cached_tokens; /* by usage */
-    char message[160];                                /* the server's own words about a fault */
+    char message[320];                                /* the server's own words about a fault */
 } server_reply;
 
 /* Caller's storage, {0} before the first; reset keeps memory for the next one. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a server's reply to `bench --serve`: whole, in single bytes, and in pieces as the
  * first byte says; all three give the same reply. */
-#include "../../apps/bench/server_reply.c"
+#include "../../apps/client/server_reply.c"
 
 #include <stdlib.h>
 

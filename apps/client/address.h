@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a server of the OpenAI dialect answers, and what a request to it begins with.
+ * Threads: the main thread. */
+#ifndef WHIM_APPS_CLIENT_ADDRESS_H
+#define WHIM_APPS_CLIENT_ADDRESS_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include "client/server_reply.h"
+
+#include <sys/socket.h>
+
+typedef struct server_address {
+    const char *option;         /* which gave the URL, for messages: "--url" */
+    const char *key;            /* sent as a bearer token; NULL: none */
+    char host[256], port[8];    /* host without brackets */
+    char authority[272];        /* as the Host header has it */
+    char base[512];             /* path before /completions and /models */
+    struct sockaddr_storage at; /* once it was found */
+    socklen_t n_at;
+} server_address;
+
+/* Host, port and path of http://HOST[:PORT][/PATH]; without a path it is /v1. `option` and `key` are
+ * borrowed. */
+WHIM_MUST_CHECK whim_err server_address_read(server_address *a, const char *option, const char *url,
+                                             const char *key, whim_diag *diag);
+
+/* Look its host up and GET /models there. The first address that takes a connection stays; its
+ * reply, of any status, is in `models`, which the caller deinits. NOT_FOUND: there is none. */
+WHIM_MUST_CHECK whim_err server_address_find(server_address *a, double timeout_s,
+                                             server_reply *models, whim_diag *diag);
+
+typedef struct server_model {
+    char name[256];
+    int64_t context; /* 0: the server does not tell */
+} server_model;
+
+/* The model of this name in such a reply, or with NULL the first; false where there is none. The
+ * names of all of them, with commas, are appended to `names` unless that is NULL. */
+bool server_model_find(const server_reply *models, const char *name, server_model *out,
+                       whim_str *names);
+
+/* The head of a request; `n_body` bytes of JSON follow it. */
+void server_head_append(const server_address *a, const char *method, const char *path,
+                        int64_t n_body, whim_str *out);
+
+#endif
