@@ -58,7 +58,7 @@ static bool get_prompt(run *r)
         return false;
     }
     if (memchr(r->text.text, '\0', (size_t)r->text.len) != NULL) {
-        complain(EXIT_USAGE, "the prompt holds a NUL byte: it is no text");
+        complain(EXIT_USAGE, "the prompt holds a NUL byte: it is not text");
         return false;
     }
     return true;

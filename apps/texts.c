@@ -59,7 +59,7 @@ bool parse_ids(const char *text, int64_t n, int64_t **ids, int64_t *n_id)
     static const char between[] = ", \t\r\n";
     int64_t cap = n / 2 + 1;
     if ((int64_t)strlen(text) != n) {
-        complain(EXIT_USAGE, "--ids: the input has a NUL byte; expected are numbers as text");
+        complain(EXIT_USAGE, "--ids: the input has a NUL byte; expected numbers as text");
         return false;
     }
     *ids = whim_alloc_array(cap, (int64_t)sizeof **ids);
@@ -73,7 +73,7 @@ bool parse_ids(const char *text, int64_t n, int64_t **ids, int64_t *n_id)
         long long id = strtoll(at, &end, 10);
         if (end == at || errno != 0 || strcspn(end, between) != 0) {
             complain(EXIT_USAGE,
-                     "--ids: \"%.*s\" is not a token id; expected are whole numbers with commas or "
+                     "--ids: \"%.*s\" is not a token id; expected whole numbers with commas or "
                      "blanks between them",
                      (int)(strcspn(at, between) < 32 ? strcspn(at, between) : 32), at);
             return false;

@@ -120,7 +120,7 @@ static whim_err bad_value(const whim_option_spec *spec, const char *text, whim_d
         snprintf(high, sizeof high, "%.10g", spec->most);
     }
     return whim_fail(diag, WHIM_ERR_INVALID,
-                     "--%s: \"%.64s\" is not good here; expected is %sfrom %s to %s", spec->name,
+                     "--%s: \"%.64s\" is not valid here; expected %sfrom %s to %s", spec->name,
                      text, expected[spec->type], low, high);
 }
 

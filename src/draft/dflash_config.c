@@ -93,9 +93,10 @@ static whim_err features_parse(whim_draft_config *d, int32_t n_layer, const whim
         int64_t id = last;
         if (!whim_json_as_int(whim_json_at(ids, i), &id) || id <= last ||
             id >= WHIM_CONFIG_MAX_LAYER) {
-            return whim_fail(at->diag, WHIM_ERR_CORRUPT,
-                             "%s: \"%starget_layer_ids[%lld]\" is no layer above the one before it",
-                             at->path, at->prefix, (long long)i);
+            return whim_fail(
+                at->diag, WHIM_ERR_CORRUPT,
+                "%s: \"%starget_layer_ids[%lld]\" is not a layer above the one before it", at->path,
+                at->prefix, (long long)i);
         }
         last = id;
         d->features[i] = (int32_t)id;

@@ -39,7 +39,7 @@ static whim_err array_find(const whim_gguf_source *s, const char *suffix, int64_
     bool is_int = whim_gguf_type_is_int((*key)->type) || (*key)->type == WHIM_GGUF_BOOL;
     if (!(*key)->is_array || !is_int || (*key)->count < min || (*key)->count > max) {
         return whim_fail(s->diag, WHIM_ERR_CORRUPT,
-                         "%s: key \"%s\" is no array of %lld to %lld integers or truths",
+                         "%s: key \"%s\" is not an array of %lld to %lld integers or truths",
                          s->gguf->path, name, (long long)min, (long long)max);
     }
     return WHIM_ERR_OK;

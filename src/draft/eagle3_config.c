@@ -59,7 +59,7 @@ static whim_err features_parse(whim_draft_config *d, const whim_json_scope *inne
         if (!whim_json_as_int(whim_json_at(ids, i), &id) || id <= last ||
             id >= WHIM_CONFIG_MAX_LAYER) {
             return whim_fail(at->diag, WHIM_ERR_CORRUPT,
-                             "%s: \"%s%s[%lld]\" is no layer above the one before it", at->path,
+                             "%s: \"%s%s[%lld]\" is not a layer above the one before it", at->path,
                              at->prefix, key, (long long)i);
         }
         d->features[i] = (int32_t)(last = id);

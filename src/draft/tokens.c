@@ -12,7 +12,7 @@ static whim_err ids_read(const whim_ckpt *ckpt, const whim_ckpt_tensor *tensor, 
     int64_t bytes = n * (int64_t)sizeof *out, n_vocab = ckpt->config.n_vocab;
     if (tensor->dtype != WHIM_DTYPE_I32 || tensor->bytes != bytes) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "%s: \"draft_tokens\" is no tensor of %lld 32-bit integers", path,
+                         "%s: \"draft_tokens\" is not a tensor of %lld 32-bit integers", path,
                          (long long)n);
     }
     WHIM_TRY(whim_ckpt_read(ckpt, tensor, 0, bytes, out, diag));
@@ -36,7 +36,7 @@ static whim_err differences_read(const whim_ckpt *ckpt, const whim_ckpt_tensor *
     raw.bytes = tensor->raw.bytes;
     if (strcmp(tensor->raw.type, "I64") != 0 || raw.bytes != n * (int64_t)sizeof *pieces) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "%s: \"d2t\" is no tensor of %lld 64-bit integers, as "
+                         "%s: \"d2t\" is not a tensor of %lld 64-bit integers, as "
                          "\"draft_vocab_size\" says",
                          path, (long long)n);
     }

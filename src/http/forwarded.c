@@ -39,7 +39,7 @@ whim_err whim_network_parse(const char *text, whim_network *out, whim_diag *diag
     address[n < sizeof address ? n : 0] = '\0';
     if (!address_parse(address, &out->address, &is_v4)) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "\"%.64s\" is no network; expected is an address such as 10.0.0.7, or one "
+                         "\"%.64s\" is not a network; expected an address such as 10.0.0.7, or one "
                          "with its bits such as 10.0.0.0/8 or fd00::/8",
                          text);
     }
@@ -52,7 +52,7 @@ whim_err whim_network_parse(const char *text, whim_network *out, whim_diag *diag
             bits > most) {
             return whim_fail(
                 diag, WHIM_ERR_INVALID,
-                "\"%.64s\" is no network: behind the / a number from 0 to %d is expected", text,
+                "\"%.64s\" is not a network: expected a number from 0 to %d behind the /", text,
                 most);
         }
     }
@@ -63,8 +63,8 @@ whim_err whim_network_parse(const char *text, whim_network *out, whim_diag *diag
     }
     if (memcmp(&rest, &out->address, sizeof rest) != 0) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "\"%.64s\" is no network: the address has bits behind the first %d", text,
-                         bits);
+                         "\"%.64s\" is not a network: the address has bits behind the first %d",
+                         text, bits);
     }
     return WHIM_ERR_OK;
 }

@@ -188,8 +188,7 @@ static whim_err shard_find(whim_hub_listing *listing, const whim_json *map, cons
         const char *shard = NULL;
         if (!whim_json_as_string(iter.value, &shard) || !whim_hub_name_is_safe(shard)) {
             return whim_fail(diag, WHIM_ERR_CORRUPT,
-                             "%s: \"weight_map.%.200s\" is no plain name of a file", path,
-                             iter.key);
+                             "%s: \"weight_map.%.200s\" is not a plain file name", path, iter.key);
         }
         if (strcmp(shard, last) != 0 && whim_hub_listing_find(listing, shard) == NULL) {
             *name = whim_arena_strndup(&listing->arena, shard, (int64_t)strlen(shard));

@@ -66,7 +66,7 @@ static whim_err landing_begin(landing *l, const whim_hub_reply *reply, whim_diag
         if (reply->range_from != l->at ||
             (reply->range_total >= 0 && reply->range_total != bytes)) {
             return whim_fail(diag, WHIM_ERR_CORRUPT,
-                             "the server sends bytes from %lld of %lld, asked for were those from "
+                             "the server sends bytes from %lld of %lld, expected those from "
                              "%lld of %lld",
                              (long long)reply->range_from, (long long)reply->range_total,
                              (long long)l->at, (long long)bytes);

@@ -119,7 +119,8 @@ static whim_err listing_take(whim_hub_listing *listing, const whim_json_scope *s
     WHIM_TRY(whim_json_get_string(scope, "sha", &sha));
     if (!whim_hub_is_hex(sha, 40)) {
         return whim_fail(scope->diag, WHIM_ERR_CORRUPT,
-                         "%s: \"sha\" is no commit, expected 40 hexadecimal digits", scope->path);
+                         "%s: \"sha\" is not a commit, expected 40 hexadecimal digits",
+                         scope->path);
     }
     snprintf(listing->commit, sizeof listing->commit, "%s", sha);
     WHIM_TRY(whim_json_require(scope, "siblings"));

@@ -111,7 +111,7 @@ static whim_err file_ask(pull *p, whim_hub_file *file)
         snprintf(file->etag, sizeof file->etag, "%.64s", good ? etag : "");
         if (!good || file->bytes < 0) {
             err = whim_fail(p->diag, WHIM_ERR_UNSUPPORTED,
-                            "%s: %s tells no size and checksum, so that it could not be checked",
+                            "%s: %s gives no size and checksum, so it could not be checked",
                             file->name, p->cfg->endpoint);
         }
     }
@@ -229,10 +229,10 @@ static whim_err index_fetch(pull *p, const char *folder)
         }
         if (err == WHIM_ERR_OK && shard != NULL &&
             whim_hub_choice_add(&p->choice, &p->listing, shard) != WHIM_ERR_OK) {
-            err =
-                whim_fail(p->diag, WHIM_ERR_NOT_FOUND,
-                          "%s lists %s, which the repository has not: the model is not whole there",
-                          "model.safetensors.index.json", shard);
+            err = whim_fail(
+                p->diag, WHIM_ERR_NOT_FOUND,
+                "%s lists %s, which the repository does not have: the model is incomplete there",
+                "model.safetensors.index.json", shard);
         }
         bool more = shard != NULL;
         whim_hub_listing_deinit(&here);

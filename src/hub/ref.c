@@ -229,8 +229,8 @@ static whim_err plain_parse(whim_hub_ref *ref, const char *text, whim_diag *diag
         at += 1 + rev;
         if (!is_revision(ref->rev)) {
             return whim_fail(diag, WHIM_ERR_INVALID,
-                             "\"%.200s\": \"%s\" is no branch, tag or commit: %s", text, ref->rev,
-                             form);
+                             "\"%.200s\": \"%s\" is not a branch, tag or commit: %s", text,
+                             ref->rev, form);
         }
     }
     if (*at == ':') {

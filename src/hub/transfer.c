@@ -276,7 +276,7 @@ static whim_err hop(whim_hub_conn *conn, const char *url, char next[WHIM_HUB_URL
     const char *where = NULL;
     *next = '\0';
     if (!origin_of(conn->curl, url, origin)) {
-        return whim_fail(conn->diag, WHIM_ERR_CORRUPT, "\"%.200s\" is no address of the web", url);
+        return whim_fail(conn->diag, WHIM_ERR_CORRUPT, "\"%.200s\" is not a web address", url);
     }
     if (conn->cfg->token != NULL && strcmp(origin, conn->origin) == 0) {
         int n = snprintf(header, sizeof header, "Authorization: Bearer %s", conn->cfg->token);

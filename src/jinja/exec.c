@@ -288,7 +288,7 @@ static whim_jflow exec_node(whim_jinja *j, whim_jscope *scope, const whim_jnode 
     case WHIM_JN_CONTINUE:
         return WHIM_JFLOW_CONTINUE;
     default:
-        whim_jinja_fail(j, "this is no statement");
+        whim_jinja_fail(j, "this is not a statement");
     }
     return WHIM_JFLOW_ON;
 }

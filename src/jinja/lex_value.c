@@ -163,7 +163,7 @@ static int64_t unescape_hex(whim_jinja *j, const char *s, int64_t n, int64_t at,
         }
     }
     if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) {
-        whim_jinja_fail(j, "an escape in a string is no character");
+        whim_jinja_fail(j, "an escape in a string is not a character");
     }
     whim_jbuf_add_char(j, buf, (int32_t)c, true);
     return at;

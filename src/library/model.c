@@ -268,7 +268,7 @@ whim_err whim_numbers_check(const whim_number *numbers, int32_t n, const char **
     for (int32_t i = 0; i < n; i++) {
         if (numbers[i].value < numbers[i].least) {
             *field = numbers[i].field;
-            return whim_fail(diag, WHIM_ERR_INVALID, "%s is %lld, expected is %lld or more", *field,
+            return whim_fail(diag, WHIM_ERR_INVALID, "%s is %lld, expected %lld or more", *field,
                              (long long)numbers[i].value, (long long)numbers[i].least);
         }
     }

@@ -42,7 +42,7 @@ static whim_err texts_check(making *m, const char *field, const char *const *tex
     for (int32_t i = 0; i < n; i++) {
         if (texts[i] == NULL) {
             snprintf(m->field, 128, "%s[%d]", field, i);
-            return whim_fail(m->diag, WHIM_ERR_INVALID, "expected is a text, not NULL");
+            return whim_fail(m->diag, WHIM_ERR_INVALID, "expected a text, not NULL");
         }
     }
     return WHIM_ERR_OK;
@@ -87,7 +87,7 @@ static whim_err messages_read(making *m)
 whim_err whim_library_check_tools(const json_t *tools, whim_diag *diag)
 {
     if (json_array_size(tools) == 0) {
-        return whim_fail(diag, WHIM_ERR_INVALID, "expected is a list with at least one tool");
+        return whim_fail(diag, WHIM_ERR_INVALID, "expected a list with at least one tool");
     }
     for (size_t i = 0; i < json_array_size(tools); i++) {
         const json_t *function = json_object_get(json_array_get(tools, i), "function");
@@ -109,7 +109,7 @@ whim_err whim_library_check_schema(const json_t *schema, whim_diag *diag)
     return json_is_object(schema)
                ? WHIM_ERR_OK
                : whim_fail(diag, WHIM_ERR_INVALID,
-                           "expected is a JSON Schema, an object such as {\"type\":\"object\"}");
+                           "expected a JSON Schema, an object such as {\"type\":\"object\"}");
 }
 
 whim_err whim_request_render(const whimbrel_model *model, const whimbrel_request_options *o,
@@ -340,11 +340,11 @@ static whim_err job_make(making *m)
     const whimbrel_request_options *o = &m->o;
     whimbrel_request *r = m->r;
     if (o->n_choice > MAX_CHOICES) {
-        return refuse(m, "n_choice", "expected are 0 to 1024 answers");
+        return refuse(m, "n_choice", "expected 0 to 1024 answers");
     }
     if (o->prompt_logprobs &&
         (o->prompt_top_logprobs < 0 || o->prompt_top_logprobs > WHIM_MAX_LOGPROBS)) {
-        return refuse(m, "prompt_top_logprobs", "expected are 0 to 100 alternatives");
+        return refuse(m, "prompt_top_logprobs", "expected 0 to 100 alternatives");
     }
     if (o->think_budget > 0 && r->model->text.tok == NULL) {
         return refuse(m, "think_budget", "without a tokenizer the end of reasoning is not known");

@@ -59,7 +59,7 @@ whim_err whim_template_args_read(json_t **out, const char *text, whim_diag *diag
     }
     if (!json_is_object(*out)) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "expected is a JSON object such as {\"name\":true}%s%s",
+                         "expected a JSON object such as {\"name\":true}%s%s",
                          err != WHIM_ERR_OK ? "; " : "", why.text);
     }
     return is_changed ? whim_fail(diag, WHIM_ERR_INVALID,

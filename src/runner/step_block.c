@@ -134,7 +134,7 @@ static whim_err head_check(checked *c, int64_t n_word)
     const whim_step_limits *l = c->limits;
     if (n_word < WHIM_STEP_HEAD || h->magic != WHIM_STEP_MAGIC || h->version != WHIM_STEP_VERSION) {
         return whim_fail(c->diag, WHIM_ERR_CORRUPT,
-                         "%lld words are no block of a step of version %d", (long long)n_word,
+                         "%lld words are not a block of a step of version %d", (long long)n_word,
                          WHIM_STEP_VERSION);
     }
     WHIM_TRY(count_check(c, "rows", h->n_row, h->bucket_row, l->max_rows));

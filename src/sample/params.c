@@ -14,7 +14,7 @@ static whim_err range_check(const char *name, float value, float least, float mo
     if (value >= least && value <= most) {
         return WHIM_ERR_OK;
     }
-    return whim_fail(diag, WHIM_ERR_INVALID, "%s is %g; expected is a number from %g to %g", name,
+    return whim_fail(diag, WHIM_ERR_INVALID, "%s is %g; expected a number from %g to %g", name,
                      (double)value, (double)least, (double)most);
 }
 
@@ -30,7 +30,7 @@ whim_err whim_sample_params_check(const whim_sample_params *p, int32_t n_vocab, 
     WHIM_TRY(range_check("frequency_penalty", p->frequency_penalty, -100, 100, diag));
     if (p->top_k < 0) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "top_k is %d; expected is 0 (off) or a number of tokens", p->top_k);
+                         "top_k is %d; expected 0 (off) or a number of tokens", p->top_k);
     }
     if (p->n_logprob < 0 || p->n_logprob > WHIM_MAX_LOGPROBS) {
         return whim_fail(
@@ -41,7 +41,7 @@ whim_err whim_sample_params_check(const whim_sample_params *p, int32_t n_vocab, 
     /* Lists have room for the vocabulary; a row that needs more would fail its whole step. */
     if (p->n_bias < 0 || p->n_bias > n_vocab || (p->n_bias > 0 && p->bias == NULL)) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "logit_bias has %d entries%s; expected are 0 to %d, one for a token",
+                         "logit_bias has %d entries%s; expected 0 to %d, one for a token",
                          p->n_bias, p->bias == NULL ? " and no list of them" : "", n_vocab);
     }
     for (int32_t i = 0; i < p->n_bias; i++) {

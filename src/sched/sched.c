@@ -233,7 +233,7 @@ static whim_err add_check(const whim_sched *s, const whim_sched_add *add, whim_d
     if (add->n_tok < 1 || add->n_tok >= s->cfg.max_ctx || add->max_tok < add->n_tok ||
         add->max_tok > s->cfg.max_ctx) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "a prompt of %lld tokens and %lld in all do not go with a context of %lld",
+                         "a prompt of %lld tokens and %lld in all do not fit a context of %lld",
                          (long long)add->n_tok, (long long)add->max_tok, (long long)s->cfg.max_ctx);
     }
     /* The last token that is chosen is never fed. */

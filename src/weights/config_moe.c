@@ -20,7 +20,7 @@ static whim_err parse_dense_layers(whim_config *config, const whim_json_scope *t
         int64_t l = 0;
         if (!whim_json_as_int(whim_json_at(list, i), &l) || l < 0 || l >= config->n_layer) {
             return whim_fail(top->diag, WHIM_ERR_CORRUPT,
-                             "%s: \"mlp_only_layers[%lld]\" is no layer between 0 and %d",
+                             "%s: \"mlp_only_layers[%lld]\" is not a layer between 0 and %d",
                              top->path, (long long)i, config->n_layer - 1);
         }
         whim_config_set_dense(config, (int32_t)l);

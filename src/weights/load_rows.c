@@ -166,7 +166,7 @@ whim_err whim_rows_read(const whim_ckpt *ckpt, const whim_param *param, int64_t 
         if (!change_row(param, part->tensor->dtype, scratch + from * raw_bytes,
                         dst + r * row_bytes)) {
             return whim_fail(diag, WHIM_ERR_CORRUPT,
-                             "tensor %s has values that are no numbers or too large for %s",
+                             "tensor %s has values that are not numbers, or too large for %s",
                              part->tensor->file_name, whim_dtype_get(param->dtype)->name);
         }
     }

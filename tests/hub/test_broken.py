@@ -145,7 +145,7 @@ def test_both_readings(case):
         case.run(hub, "run", "modles/mine", *IDS, code=1,
                  says=['no model "modles/mine"', "As a path", "modles/mine.gguf", "As a name on the hub", hub.url])
         case.run(hub, "run", "./no/such", *IDS, code=1, says=["no model", "ORG/NAME"])
-        case.run(hub, "run", "org/x@a b", *IDS, code=1, says=["no branch, tag or commit"])
+        case.run(hub, "run", "org/x@a b", *IDS, code=1, says=["not a branch, tag or commit"])
         case.run("http://127.0.0.1:9", "run", "org/x", *IDS, code=1, says=["As a path", "cannot be reached"])
         for bad in ("tiny", "a/b/c", "../tiny", "org/ti--ny", "org/tiny:../x", "org/tiny@-x", "https://x/y"):
             case.run(hub, "pull", bad, code=2)
@@ -157,7 +157,7 @@ def test_both_readings(case):
 def test_bad_listings(case):
     whole = json.dumps(tiny().listing())
     answers = {whole[:len(whole) // 2]: "not valid JSON", "[]": "expected an object", "{}": '"sha" is missing',
-               whole.replace(tiny().commit, "../../x"): "is no commit", "": "not valid JSON",
+               whole.replace(tiny().commit, "../../x"): "is not a commit", "": "not valid JSON",
                json.dumps({"sha": "a" * 40, "siblings": [1]}): "siblings", json.dumps({"sha": "a" * 40, "siblings": []}): "no *.safetensors",
                json.dumps({"sha": "a" * 40, "siblings": [{"rfilename": "model.safetensors", "size": -1}]}): "size"}
     with Hub(tiny()) as hub:
@@ -217,7 +217,7 @@ def test_redirects(case):
         case.run(hub, "pull", "org/tiny", "-q", HF_TOKEN="hf_secret")
         for _, _, _, headers in hub.requests():
             assert ("Authorization" in headers) == (headers["Host"] == f"127.0.0.1:{port}"), headers
-        for where, says in (("file:///etc/passwd", "no address of the web"), ("gopher://x/", "no address"),
+        for where, says in (("file:///etc/passwd", "not a web address"), ("gopher://x/", "no address"),
                             (hub.url + "/api/models/org/tiny/revision/main", "redirects")):
             hub.on_api = lambda h, repo, where=where: h.answer(302, b"", {"Location": where})
             case.run(hub, "pull", "org/tiny", code=1, says=says)

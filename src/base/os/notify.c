@@ -18,8 +18,8 @@ static whim_err make_address(const char *name, struct sockaddr_un *addr, socklen
     *addr = (struct sockaddr_un){.sun_family = AF_UNIX};
     if ((name[0] != '/' && name[0] != '@') || len < 2) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "\"%.64s\" is no socket to notify: a path that begins with / or a name "
-                         "that begins with @ is expected",
+                         "\"%.64s\" is not a socket to notify; expected a path that begins with / "
+                         "or a name that begins with @",
                          name);
     }
     if (len >= sizeof addr->sun_path) {

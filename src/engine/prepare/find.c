@@ -22,7 +22,8 @@ static whim_err ckpt_make_dummy(whim_engine *e, whim_diag *diag)
     whim_dtype dtype;
     if (!whim_dtype_from_name(type, &dtype) || whim_dtype_get(dtype)->kind == WHIM_DTYPE_KIND_INT) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "'%s' is no type of weights; examples: f32, bf16, q8_0, q4_0, q4_k", type);
+                         "'%s' is not a type of weights; examples: f32, bf16, q8_0, q4_0, q4_k",
+                         type);
     }
     e->ckpt.format = WHIM_CKPT_DUMMY;
     e->ckpt.n_tensor = 0;

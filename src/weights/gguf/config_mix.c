@@ -55,7 +55,7 @@ static whim_err read_layers(const whim_gguf_source *s, whim_config *config)
     bool is_list = key->is_array && key->count == n;
     if (!is_list || (key->type != WHIM_GGUF_BOOL && !whim_gguf_type_is_int(key->type))) {
         return whim_fail(s->diag, WHIM_ERR_CORRUPT,
-                         "%s: key \"%s\" is no list of yes or no for each of %lld blocks",
+                         "%s: key \"%s\" is not a list of yes or no for each of %lld blocks",
                          s->gguf->path, name, (long long)n);
     }
     whim_gguf_iter iter = whim_gguf_iter_begin(s->gguf, key);

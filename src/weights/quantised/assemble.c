@@ -238,7 +238,7 @@ static whim_err read_transposed(work *w)
         optional_part(w, ".g_idx", &r->g_idx);
     }
     if (r->codes.n_dim != 2 || r->scales.n_dim != 2 || r->scales.shape[0] < 1) {
-        return refuse(w, &r->codes, "or its scales are no matrix");
+        return refuse(w, &r->codes, "or its scales are not a matrix");
     }
     if (r->g_idx.file >= 0 && (r->g_idx.n_dim != 1 || r->g_idx.shape[0] > INT32_MAX)) {
         return refuse(w, &r->g_idx, "is no list of groups");

@@ -53,7 +53,7 @@ static whim_err check_out(const whim_quantize_cfg *cfg, whim_diag *diag)
                          cfg->in, cfg->out);
     }
     if (!S_ISDIR(st.st_mode)) {
-        return whim_fail(diag, WHIM_ERR_INVALID, "%s is there already and no folder", cfg->out);
+        return whim_fail(diag, WHIM_ERR_INVALID, "%s exists already and is not a folder", cfg->out);
     }
     whim_arena arena;
     char **names;
@@ -71,7 +71,7 @@ whim_err whim_quantize_check(const whim_ckpt *ckpt, const whim_quantize_cfg *cfg
 {
     if (ckpt->format != WHIM_CKPT_SAFETENSORS) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "%s is no folder of safetensors; quantize reads a model as its makers "
+                         "%s is not a folder of safetensors; quantize reads a model as its makers "
                          "published it (config.json and *.safetensors). A GGUF file is quantised "
                          "already, or llama.cpp's llama-quantize makes another of it",
                          cfg->in);

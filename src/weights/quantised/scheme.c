@@ -71,10 +71,11 @@ static whim_err compile(const char *pattern, whim_arena *arena, const whim_json_
     if (*out == NULL) {
         char text[160];
         pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
-        return whim_fail(s->diag, WHIM_ERR_CORRUPT,
-                         "%s: \"%s%s\" holds \"re:%.64s\", which is no regular expression: %s at "
-                         "byte %lld",
-                         s->path, s->prefix, key, pattern, text, (long long)at);
+        return whim_fail(
+            s->diag, WHIM_ERR_CORRUPT,
+            "%s: \"%s%s\" holds \"re:%.64s\", which is not a regular expression: %s at "
+            "byte %lld",
+            s->path, s->prefix, key, pattern, text, (long long)at);
     }
     return WHIM_ERR_OK;
 }
@@ -117,7 +118,7 @@ static whim_err read_tile(whim_scheme *out, const whim_json_scope *s, const char
         if (whim_json_size(tile) != 2 || !whim_json_as_int(whim_json_at(tile, i), &size) ||
             size < 1 || size > 1 << 20) {
             return whim_fail(s->diag, WHIM_ERR_CORRUPT,
-                             "%s: \"%s%s\" is no pair of sizes, e.g. [128, 128]", s->path,
+                             "%s: \"%s%s\" is not a pair of sizes, e.g. [128, 128]", s->path,
                              s->prefix, key);
         }
         if (out->tile[i] > 0 && out->tile[i] != size) {

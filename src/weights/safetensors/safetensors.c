@@ -72,7 +72,7 @@ static whim_err read_shape(const reader *r, const whim_json_scope *scope, whim_c
         int64_t size;
         if (!whim_json_as_int(whim_json_at(shape, i), &size) || size < 0) {
             return whim_fail(r->diag, WHIM_ERR_CORRUPT,
-                             "%s: \"%.200sshape\" holds something else than integers of at least 0",
+                             "%s: \"%.200sshape\" holds something other than integers of 0 or more",
                              r->path, scope->prefix);
         }
         overflow = overflow || __builtin_mul_overflow(*n_elem, size, n_elem);

@@ -67,7 +67,7 @@ static void test_bad_networks(void **state)
         whim_network network;
         whim_diag diag = {""};
         assert_int_equal(whim_network_parse(wrong[i], &network, &diag), WHIM_ERR_INVALID);
-        assert_non_null(strstr(diag.text, "is no network"));
+        assert_non_null(strstr(diag.text, "is not a network"));
     }
 }
 

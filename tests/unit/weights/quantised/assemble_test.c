@@ -389,7 +389,7 @@ static void unknown_schemes_are_named(void **state)
          "4]}}}}",
          "b.weights.block_structure\" differs", WHIM_ERR_UNSUPPORTED},
         {"{\"quant_method\": \"fp8\", \"ignored_layers\": [\"re:[\"]}",
-         "\"re:[\", which is no regular", WHIM_ERR_CORRUPT},
+         "\"re:[\", which is not a regular", WHIM_ERR_CORRUPT},
         {"{\"bits\": 4}", "quant_method", WHIM_ERR_CORRUPT},
         {"{\"quant_method\": \"fp8\", \"ignored_layers\": [1]}", "ignored_layers[0]",
          WHIM_ERR_CORRUPT},
