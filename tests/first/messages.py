@@ -63,15 +63,15 @@ GROUPS = (
     ("Model files that contradict themselves", "A download that was cut, a damaged file, or a tool that wrote it wrongly. Compare "
      "its checksum, fetch it again, or convert it anew; the message names the file and the place.", r"src/(weights|text|models)/", r""),
     ("Chat templates and conversations", "The template of the model (or of `--chat-template`) fails on this conversation; the "
-     "place in it is told. Another template, or a conversation of the form that it expects.", r"src/(chat|jinja|grammar)/", r""),
-    ("Requests", "The client sent something that cannot be done; nothing else is disturbed. [api.md](api.md) has every field.",
+     "message names the place in it. Use another template, or a conversation of the form that it expects.", r"src/(chat|jinja|grammar)/", r""),
+    ("Requests", "The client asked for something that cannot be done; other requests go on. [api.md](api.md) has every field.",
      r"src/(http|server|sched)/", r""),
-    ("Models by name", "The hub said no, or something between it and the cache did; the message names the host, the file "
-     "or the variable. What came is kept, and the same command goes on from there.", r"src/hub/|apps/hub|apps/cmd_pull", r""),
-    ("Options, and programs that use the library", "A field of what was asked for is wrong, or calls came in another order than "
-     "[library.md](library.md) says; the command line puts its option in front.", r"src/library/", r""),
-    ("Options and commands", "What was typed does not go together; the message says what would.", r"apps/", r""),
-    ("The rest", "Limits of files and of the system; the message says which. One that calls itself a bug is one: please report it.",
+    ("Models by name", "The hub refused, or something between it and the cache failed; the message names the host, the file "
+     "or the variable. What arrived is kept, and the same command goes on from there.", r"src/hub/|apps/hub|apps/cmd_pull", r""),
+    ("Options, and programs that use the library", "A field of the request is wrong, or calls came in another order than "
+     "[library.md](library.md) says. On the command line, the name of the option comes first.", r"src/library/", r""),
+    ("Options and commands", "The options do not go together, or one is wrong; the message says what would work.", r"apps/", r""),
+    ("The rest", "Limits of files and of the system; the message says which. If a message calls itself a bug, please report it.",
      r"", r""),
 )
 HEAD = "## Every other message\n"
