@@ -22,7 +22,7 @@ const char *whim_options_operand_text(whim_command command)
     switch (command) {
     case WHIM_COMMAND_QUANTIZE:
         return "IN is a directory with config.json and *.safetensors, or ORG/NAME[@REVISION] on "
-               "huggingface.co (fetched when the cache has it not). OUT is a directory that is "
+               "huggingface.co (fetched unless it is in the cache). OUT is a directory that is "
                "empty or not there; it appears when all is written.";
     case WHIM_COMMAND_PULL:
         return "ORG/NAME is a model as huggingface.co lists it; ORG/NAME@REVISION is a branch, tag "
@@ -31,7 +31,7 @@ const char *whim_options_operand_text(whim_command command)
                "what they mean to Hugging Face's own tools, and the cache is theirs.";
     default:
         return "MODEL is a directory with config.json and *.safetensors, a .gguf file, "
-               "ORG/NAME[@REVISION][:QUANT] on huggingface.co (fetched when the cache has it not), "
+               "ORG/NAME[@REVISION][:QUANT] on huggingface.co (fetched unless it is in the cache), "
                "or shape:NAME (a published model's shape, with --load-format dummy). Without it, "
                "the default model in the user's cache.";
     }

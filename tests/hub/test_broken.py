@@ -217,7 +217,7 @@ def test_redirects(case):
         case.run(hub, "pull", "org/tiny", "-q", HF_TOKEN="hf_secret")
         for _, _, _, headers in hub.requests():
             assert ("Authorization" in headers) == (headers["Host"] == f"127.0.0.1:{port}"), headers
-        for where, says in (("file:///etc/passwd", "not a web address"), ("gopher://x/", "no address"),
+        for where, says in (("file:///etc/passwd", "not a web address"), ("gopher://x/", "not a web address"),
                             (hub.url + "/api/models/org/tiny/revision/main", "redirects")):
             hub.on_api = lambda h, repo, where=where: h.answer(302, b"", {"Location": where})
             case.run(hub, "pull", "org/tiny", code=1, says=says)
