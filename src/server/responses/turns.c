@@ -209,7 +209,7 @@ static bool items_before(whim_turns *turns, const whim_api *api, const whim_fiel
                                      WHIM_CONVERSATION_BYTES);
         }
         return whim_field_refuse(f, key,
-                                 "cannot be gone on from: this server has no response %.47s (any "
+                                 "cannot be continued: this server has no response %.47s (any "
                                  "more): the oldest go first, and none outlives the server; send "
                                  "the whole conversation as \"input\"",
                                  missing);
