@@ -396,13 +396,27 @@ static whim_disk_place *place_find(const whim_disk_tier *t, const whim_prefix_ke
     return place != NULL && place->record >= 0 ? place : NULL;
 }
 
+/* Under the lock. */
+static bool is_known(whim_disk_tier *t, const whim_prefix_key *key)
+{
+    const whim_disk_place *place = place_find(t, key);
+    return (place != NULL && !is_going(t, place)) || queue_find(t, key) != NULL;
+}
+
+bool whim_disk_tier_knows(whim_disk_tier *t, const whim_prefix_key *key)
+{
+    pthread_mutex_lock(&t->lock);
+    bool known = is_known(t, key);
+    pthread_mutex_unlock(&t->lock);
+    return known;
+}
+
 bool whim_disk_tier_put(whim_disk_tier *t, const whim_prefix_key *key, const int32_t *tokens,
                         const void *page)
 {
     int64_t each = record_bytes(t);
     pthread_mutex_lock(&t->lock);
-    const whim_disk_place *place = place_find(t, key);
-    bool known = (place != NULL && !is_going(t, place)) || queue_find(t, key) != NULL;
+    bool known = is_known(t, key);
     bool room = t->queued + each <= t->cfg.queue_bytes;
     t->stats.n_dropped += !known && !room;
     pthread_mutex_unlock(&t->lock);

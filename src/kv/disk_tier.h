@@ -64,6 +64,9 @@ bool whim_disk_tier_get(whim_disk_tier *tier, const whim_prefix_key *key, const 
 /* Whether it seems to be there; get may still find that it is not. */
 bool whim_disk_tier_has(whim_disk_tier *tier, const whim_prefix_key *key);
 
+/* Whether put would find that it is there. */
+bool whim_disk_tier_knows(whim_disk_tier *tier, const whim_prefix_key *key);
+
 typedef struct whim_disk_tier_stats {
     int64_t n_page, bytes;                      /* there now */
     int64_t queued;                             /* bytes that wait to be written */

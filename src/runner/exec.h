@@ -214,9 +214,10 @@ WHIM_MUST_CHECK whim_err whim_exec_page_read(whim_exec *exec, int32_t page, void
 WHIM_MUST_CHECK whim_err whim_exec_page_write(whim_exec *exec, int32_t page, const void *bytes);
 
 /* Of ranks that are all in this call: what the ranks of group `from` have there, page_bytes of the
- * plan, becomes what those with the same place in group `to` have. */
-WHIM_MUST_CHECK whim_err whim_exec_page_send(whim_exec *exec, int32_t from, int32_t to,
-                                             void *bytes);
+ * plan, becomes what those with the same place in group `to` have. `most` is the same for all, and
+ * no less than any rank's page_bytes. */
+WHIM_MUST_CHECK whim_err whim_exec_page_send(whim_exec *exec, int32_t from, int32_t to, void *bytes,
+                                             int64_t most);
 
 /* Where its pages are kept; NULL: nowhere. Freed with the exec. */
 struct whim_page_store **whim_exec_store(whim_exec *exec);

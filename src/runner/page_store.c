@@ -252,7 +252,7 @@ static whim_err part_put(whim_exec *x, whim_page_store *st, const whim_store_pag
     if (is_own(x, p)) {
         WHIM_TRY(whim_exec_page_read(x, p->page, st->page));
     }
-    WHIM_TRY(whim_exec_page_send(x, p->group, 0, st->page));
+    WHIM_TRY(whim_exec_page_send(x, p->group, 0, st->page, st->parts_bytes));
     float dropped = keeps(x) && !whim_disk_tier_put(st->tier, &p->key, tokens_of(p), st->page);
     if (p->is_asked) {
         whim_store_tell(x);
@@ -272,7 +272,7 @@ static whim_err part_get(whim_exec *x, whim_page_store *st, const whim_store_pag
     *all = missing == 0;
     st->n_halved += own && !*all;
     if (*all) {
-        WHIM_TRY(whim_exec_page_send(x, 0, p->group, st->page));
+        WHIM_TRY(whim_exec_page_send(x, 0, p->group, st->page, st->parts_bytes));
     }
     return *all && is_own(x, p) ? whim_exec_page_write(x, p->page, st->page) : WHIM_ERR_OK;
 }
@@ -305,7 +305,9 @@ bool whim_exec_store_put(whim_exec *x, int32_t group, int32_t page, const whim_p
                          const int32_t *tokens, bool wait)
 {
     whim_page_store *st = *whim_exec_store(x);
-    if (st == NULL || st->is_off) {
+    /* What the leader alone keeps need not travel to it again. */
+    bool travels = group > 0 && whim_exec_group_ranks(whim_exec_cfg_of(x)) == 1;
+    if (st == NULL || st->is_off || (travels && whim_disk_tier_knows(st->tier, key))) {
         return true;
     }
     const whim_store_page head = {.group = group, .page = page, .is_asked = wait, .key = *key};

@@ -111,21 +111,26 @@ whim_err whim_exec_page_write(whim_exec *x, int32_t page, const void *bytes)
     return settle(x);
 }
 
-whim_err whim_exec_page_send(whim_exec *x, int32_t from, int32_t to, void *bytes)
+whim_err whim_exec_page_send(whim_exec *x, int32_t from, int32_t to, void *bytes, int64_t most)
 {
     char *there = x->activations; /* free between two passes */
     int32_t own = whim_exec_group(&x->cfg);
-    int64_t room = x->plan.activation_bytes, end = from != to ? x->plan.page_bytes : 0;
-    for (int64_t at = 0; at < end; at += room) {
-        int64_t n = room < end - at ? room : end - at;
+    /* Ranks send as many pieces as all others, whatever the sizes of their parts of page and pass:
+     * the residual stream of the largest pass has room everywhere. */
+    int64_t room = x->cfg.max_rows * x->config->d_model * (int64_t)sizeof(float);
+    int64_t end = x->plan.page_bytes;
+    whim_check(room <= x->plan.activation_bytes && end <= most);
+    for (int64_t at = 0; at < most && from != to; at += room) {
+        int64_t left = at < end ? end - at : 0, n = room < left ? room : left;
+        char *piece = (char *)bytes + (n > 0 ? at : 0);
         /* only one of the two: while a copy is under way, nobody else has its memory */
-        WHIM_TRY(whim_stream_copy_in(x->stream, there, (char *)bytes + at, own == from ? n : 0));
+        WHIM_TRY(whim_stream_copy_in(x->stream, there, piece, own == from ? n : 0));
         WHIM_TRY(whim_op_broadcast(x->stream, &(whim_broadcast_args){.x = there,
                                                                      .bytes = n,
                                                                      .root = from,
                                                                      .among = WHIM_AMONG_ACROSS,
                                                                      .site = "page of a group"}));
-        WHIM_TRY(whim_stream_copy_out(x->stream, (char *)bytes + at, there, own == to ? n : 0));
+        WHIM_TRY(whim_stream_copy_out(x->stream, piece, there, own == to ? n : 0));
         WHIM_TRY(settle(x));
     }
     return WHIM_ERR_OK;

@@ -36,10 +36,11 @@ typedef struct group {
     const char *model, *draft, *backend;
     whim_graph_use graphs;
     int32_t n_rank, n_job;
-    bool shares; /* each has the whole model, or each two have it, and a part of the rows */
-    bool groups; /* each, or each two, have the whole model, and requests of their own */
-    bool deals;  /* each has whole experts */
-    bool twos;   /* of those who share, and of groups */
+    bool shares;  /* each has the whole model, or each two have it, and a part of the rows */
+    bool groups;  /* each, or each two, have the whole model, and requests of their own */
+    bool deals;   /* each has whole experts */
+    bool twos;    /* of those who share, and of groups */
+    int32_t step; /* rows of a step, at most; 0: STEP */
 } group;
 
 static const char *fixture_dirs[MAX_RANK]; /* a folder of its own for a rank's pages, or NULL */
@@ -59,7 +60,7 @@ static inline whim_engine *member_open(const group *g, int32_t rank, int64_t kv_
                            .n_checkpoint = 3,
                            .n_thread = 1,
                            .n_flight = 2,
-                           .max_step_tokens = STEP,
+                           .max_step_tokens = g->step > 0 ? g->step : STEP,
                            .max_seqs = MAX_SEQS,
                            .max_outs = OUTS,
                            .max_kept = OUTS,

@@ -146,6 +146,7 @@ static int64_t ask_groups(const group *g, int32_t ids[2][MADE])
     whim_job *jobs[2];
     ranks_open(g);
     whim_service_cfg cfg = cfg_of(0);
+    cfg.max_step_tokens = g->step > 0 ? g->step : cfg.max_step_tokens;
     if (whim_service_create(&cfg, &service, &diag) != WHIM_ERR_OK) {
         fail_msg("%s", diag.text);
     }
@@ -191,6 +192,42 @@ static void pages_of_groups_are_found_again(void **state)
             assert_memory_equal(cold, warm, sizeof cold);
         }
     }
+}
+
+/* Pages of many pieces, of which the ranks of a group have parts of other sizes. */
+static void pages_are_sent_in_pieces(void **state)
+{
+    (void)state;
+    static const group fours = {LLAMA, NULL,           "guard",      WHIM_GRAPHS_OFF, 4,
+                                0,     .groups = true, .twos = true, .step = 6};
+    int32_t cold[2][MADE], warm[2][MADE];
+    ask_groups(&fours, cold);
+    ranks_open(&fours);
+    const whim_exec_plan *first = whim_engine_runner_plan(members[0].engine);
+    const whim_exec_plan *second = whim_engine_runner_plan(members[1].engine);
+    assert_true(second->page_bytes < first->page_bytes);
+    ranks_close(WHIM_ERR_OK);
+    assert_int_equal(ask_groups(&fours, warm), 2 * CACHED);
+    assert_memory_equal(cold, warm, sizeof cold);
+}
+
+/* A page that the disk has travels no more. */
+static void a_known_page_stays_where_it_is(void **state)
+{
+    (void)state;
+    static const group groups = {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0, .groups = true};
+    int32_t tokens[32] = {7}; /* a page of the CPU */
+    const whim_prefix_key key = {.word = {5, 6}};
+    whim_diag diag = {""};
+    ranks_open(&groups);
+    whim_exec *exec = whim_runner_exec(whim_engine_runner(engine));
+    const whim_page_store_cfg cfg = {.dir = folder, .space = "test"};
+    assert_int_equal(whim_exec_store_open(exec, &cfg, &diag), WHIM_ERR_OK);
+    assert_true(whim_exec_store_put(exec, 1, 0, &key, tokens, true));
+    int64_t n_call = members[0].comm.n_call;
+    assert_true(whim_exec_store_put(exec, 1, 0, &key, tokens, true));
+    assert_int_equal(members[0].comm.n_call, n_call);
+    ranks_close(WHIM_ERR_OK);
 }
 
 static const group two = {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0};
@@ -349,6 +386,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(pages_are_found_again, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(pages_of_groups_are_found_again, folder_make,
                                         folder_remove),
+        cmocka_unit_test_setup_teardown(pages_are_sent_in_pieces, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(a_known_page_stays_where_it_is, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(bytes_are_those_of_all_ranks, folder_make, folder_remove),
         cmocka_unit_test(letters_are_looked_at),
         cmocka_unit_test_setup_teardown(parts_are_missing_and_damaged, folder_make, folder_remove),
