@@ -44,8 +44,8 @@ bool hub_settings_read(hub_visit *visit);
 bool hub_visit_open(hub_visit *visit, const whim_hub_ref *ref, bool quiet);
 void hub_visit_close(hub_visit *visit, bool ok);
 
-/* The folder or file of a MODEL that is no path, but ORG/NAME[@REV][:PICK], fetched when the cache
- * has it not; NULL after a complaint. */
+/* The folder or file of a MODEL that is no path, but ORG/NAME[@REV][:PICK], fetched unless it is
+ * in the cache; NULL after a complaint. */
 const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX]);
 
 /* The same of a draft, which is taken as it is where it is NULL, a path, or no name. */

@@ -24,25 +24,25 @@
  *
  * Rules that hold everywhere:
  *  - A call that can fail returns a status, and says in `error` (which may be NULL) what was wrong.
- *    Nothing is printed, no environment is read, no signal is caught, the process is never ended:
- *    but for a bug of the library's own, which says where it is on stderr and aborts.
- *  - There is no global state but what is found out about the machine once: models know nothing of
- *    each other, and there may be several.
- *  - In a struct that has a `size` it is sizeof of it. Every other field of options may stay zero,
- *    which means the usual; whimbrel_sampling is filled by whimbrel_get_sampling, then changed,
- *    because zeros mean something there.
- *  - Programs that were built with an older header go on working: new fields come at the end of
+ *    It prints nothing, reads no environment, catches no signal and never ends the process, except
+ *    for a bug of the library's own, which says where it is on stderr and aborts.
+ *  - The only global state is what was found out about the machine. Models know nothing of each
+ *    other, and there may be several.
+ *  - A field `size` is the sizeof of its struct. Every other field of options may stay zero, which
+ *    means the default. Fill whimbrel_sampling by whimbrel_get_sampling and then change it, because
+ *    zeros mean something there.
+ *  - Programs that were built with an older header keep working: new fields come at the end of
  *    structs with a size, of whimbrel_info and of whimbrel_event, new values at the end of enums.
  *    The other structs (errors, messages, biases, log-probabilities, parts of a plan, usage) never
  *    grow.
- *  - Texts are UTF-8, and end with a NUL where there is no length beside them. What an event or an
- *    info points to is never the caller's to free.
+ *  - Texts are UTF-8, and end with a NUL unless a length stands beside them. The caller never frees
+ *    what an event or an info points to.
  *  - The same request gives the same answer, whatever else runs beside it.
  *
  * Threads: a model may be used by many threads at once, from whimbrel_load until whimbrel_close
  * (which are called by one thread while no other call is under way). A request belongs to one
- * thread at a time, but for whimbrel_cancel, which may come from any. Steps run on threads of the
- * model's own. */
+ * thread at a time; only whimbrel_cancel may come from any. Steps run on threads of the model's
+ * own. */
 #ifndef WHIMBREL_WHIMBREL_H
 #define WHIMBREL_WHIMBREL_H
 
@@ -109,12 +109,13 @@ typedef struct whimbrel_model_options {
     /* Called by several threads while weights load. */
     void (*progress)(void *ctx, int64_t done, int64_t total);
     void *progress_ctx;
-    /* Called when a request that had no event has one: for loops that wait for other things, too.
-     * It comes from a thread of the model, must be quick, and may not call back. */
+    /* Called when a request that had no event gets one, for loops that also wait for other
+     * things. The call comes from a thread of the model, must be quick, and must not call the
+     * library. */
     void (*wake)(void *ctx);
     void *wake_ctx;
-    /* Tokens that stood in a text before are proposed where it repeats, and answers come sooner;
-     * they are the same without it. */
+    /* Do not propose tokens from earlier in a text where it repeats itself. Answers are the
+     * same, but come later. */
     bool no_lookup;
     /* Folder or GGUF file of a small model that proposes tokens, likewise, or "mtp" for the layer
      * in the model's own files; NULL: PATH/draft, or NAME.draft beside NAME.gguf, if there is one
@@ -127,8 +128,8 @@ typedef struct whimbrel_model_options {
 WHIMBREL_API whimbrel_status whimbrel_open(const whimbrel_model_options *options,
                                            whimbrel_model **out, whimbrel_error *error);
 
-/* Read the weights, and start. NO_FIT when the plan is larger than the memory; then, as after any
- * failure, close is all that is left. */
+/* Read the weights, and start. NO_FIT when the plan is larger than the memory. After this or any
+ * other failure, only whimbrel_close may follow. */
 WHIMBREL_API whimbrel_status whimbrel_load(whimbrel_model *model, whimbrel_error *error);
 
 /* After all requests were freed. NULL is allowed. */

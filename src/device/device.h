@@ -4,7 +4,7 @@
  * A backend is one kind of hardware; a device is one opened instance with memory and caps; a stream
  * is an ordered queue of copies and ops on it. Queued work runs at any time between the call and
  * the next sync, on any thread; its errors surface at wait and sync. Device memory is only ever
- * touched by ops and copies: a pointer from buf_alloc must not be followed by the host.
+ * touched by ops and copies: the host must not follow a pointer from buf_alloc.
  *
  * Threads: a device may be shared (pack_weight is called by several loader threads at once); a
  * stream belongs to one thread. */
@@ -29,8 +29,8 @@ struct whim_comm;                     /* comm/comm.h */
 typedef struct whim_device_cfg {
     int32_t n_thread; /* 0: as many as the CPU mask and quota allow; more than that is refused */
     const char *isa;  /* highest instruction level to use, NULL: the best there is */
-    /* Of the machine, which others share, this device has part `part` of n_part equal ones, with
-     * CPUs and memory of its own; 0 of 0: all of it. */
+    /* If others share the machine: this device has part `part` of n_part equal parts, with its
+     * own CPUs and memory. 0 of 0: all of the machine. */
     int32_t part, n_part;
 } whim_device_cfg;
 
@@ -85,8 +85,8 @@ typedef struct whim_device_vt {
     /* What buffers may take now, in bytes. NULL where they lie in the host's memory. */
     int64_t (*mem_available)(whim_device *dev);
 
-    /* Whether it still answers, asked after work failed: what is queued on a device that is lost
-     * fails from then on. NULL where that cannot be. */
+    /* Does the device still answer? Asked after work has failed; on a lost device all work fails
+     * from then on. NULL where a device cannot be lost. */
     whim_err (*check)(whim_device *dev, whim_diag *diag);
 
     /* Bytes of a packed weight, or -1 when the device has no kernel for the type. */
@@ -99,8 +99,8 @@ typedef struct whim_device_vt {
      * Does the device run this one itself? If not, a fused op runs as its composition, and a model
      * that needs a primitive is refused. */
     bool (*op_accepts)(whim_device *dev, int32_t op, const void *args);
-    /* And what workspace does it take then, in bytes: no less for more rows, since the largest pass
-     * is asked about. */
+    /* And how many bytes of workspace does it take then? It must not take less for more rows,
+     * because only the largest pass is asked about. */
     int64_t (*op_workspace)(whim_device *dev, int32_t op, const void *args);
 } whim_device_vt;
 
@@ -123,16 +123,17 @@ enum { WHIM_STREAM_EVENTS = 2 };
 typedef struct whim_stream_vt {
     void (*close)(whim_stream *s);
 
-    /* The host's side (`src` of copy_in, `dst` of copy_out) belongs to the copy until it is done:
-     * it stays where it is and as it is, and `dst` is valid after a wait. */
+    /* The host's side (`src` of copy_in, `dst` of copy_out) belongs to the copy until that is
+     * done: the caller neither moves nor changes it. `dst` is valid after a wait. */
     whim_err (*copy_in)(whim_stream *s, void *dst, const void *src, int64_t bytes);
     whim_err (*copy_out)(whim_stream *s, void *dst, const void *src, int64_t bytes);
     whim_err (*sync)(whim_stream *s);
 
-    /* Work in parts: record ends one with an event, wait returns when that part and all before it
-     * are done. A part that failed takes those after it along; each tells so at its own wait. Up to
-     * WHIM_STREAM_EVENTS may be open; one more waits for the oldest. begin lets the device work by
-     * itself on what has an event behind it, where it would otherwise wait for a caller to wait. */
+    /* Work in parts: record ends one with an event, wait returns when that part and all before
+     * it are done. If a part fails, those after it fail, too; each reports it at its own wait.
+     * Up to WHIM_STREAM_EVENTS may be open; one more waits for the oldest. begin lets the device
+     * start on work that has an event behind it, if it would otherwise start only when somebody
+     * waits. */
     whim_err (*record)(whim_stream *s, whim_event *event);
     whim_err (*wait)(whim_stream *s, whim_event event);
     whim_err (*begin)(whim_stream *s, whim_diag *diag);
@@ -145,8 +146,8 @@ typedef struct whim_stream_vt {
     void (*graph_free)(whim_stream *s, whim_graph *graph);
 } whim_stream_vt;
 
-/* Device memory that ops take while they are queued and that the next may have again: work runs in
- * order. The dry run tells how much; no caller passes any. */
+/* Device memory that ops take while they are queued. The next op may have the same memory,
+ * because work runs in order. The dry run finds out how much is needed; no caller passes any. */
 typedef struct whim_workspace {
     char *base; /* aligned to 64; freed with the stream */
     int64_t bytes, used, peak;
@@ -191,8 +192,8 @@ WHIM_MUST_CHECK static inline whim_err whim_device_alloc(whim_device *dev, int64
     return dev->vt->buf_alloc(dev, bytes, out, diag);
 }
 
-/* For a buffer of which little may ever be used: as whim_device_alloc, where the device has nothing
- * lazier. */
+/* For a buffer of which perhaps little is ever used. The same as whim_device_alloc if the device
+ * cannot take memory later. */
 WHIM_MUST_CHECK static inline whim_err whim_device_reserve(whim_device *dev, int64_t bytes,
                                                            void **out, whim_diag *diag)
 {

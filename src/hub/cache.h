@@ -55,8 +55,8 @@ bool whim_hub_is_file(const char *path, int64_t bytes);
 WHIM_MUST_CHECK whim_err whim_hub_link(const whim_hub_repo *repo, const char *commit,
                                        const whim_hub_file *file, whim_diag *diag);
 
-/* The first shard that the index in a snapshot lists and `listing` has not, in the listing's arena;
- * NULL: none, or no index. */
+/* The first shard that the index of a snapshot lists and `listing` does not have, in the
+ * listing's arena; NULL: none, or no index. */
 WHIM_MUST_CHECK whim_err whim_hub_shard_missing(whim_hub_listing *listing, const char *folder,
                                                 const char **name, whim_diag *diag);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model architecture: one file in this folder that exports one `const whim_model_def
- * whim_model_<file>`; the build lists the folder, there is nothing else to edit. All that is known
- * of an architecture stands there: how its files name it and its tensors, what they leave unsaid,
- * its published sizes, its layers. A model has no I/O, no device names and no way to the outside
- * but its arguments.
+ * whim_model_<file>`; the build lists the folder, and nothing else needs editing. That file holds
+ * all that is known of an architecture: how its files name it and its tensors, what they leave
+ * unsaid, its published sizes, its layers. A model has no I/O, no device names and no way to the
+ * outside but its arguments.
  * Threads: a model belongs to the thread of its stream. */
 #ifndef WHIM_MODELS_MODEL_H
 #define WHIM_MODELS_MODEL_H
@@ -50,7 +50,8 @@ struct whim_model_def {
      * no draft, or one that takes every row at once. */
     int64_t late_cols;
 
-    /* Queue one pass. A batch with no rows queues all ops of one: others may wait for them. */
+    /* Queue one pass. A batch without rows queues all ops as well, because other ranks may wait
+     * for them. */
     whim_err (*forward)(whim_model *model, whim_stream *s, const whim_batch *batch, whim_out *out);
 
     /* Queue what is left of one when only recurrent states are to go on, by rows that a pass before

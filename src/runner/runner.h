@@ -25,19 +25,20 @@ WHIM_MUST_CHECK whim_err whim_runner_open(const whim_config *config, const whim_
                                           whim_diag *diag);
 void whim_runner_close(whim_runner *runner);
 
-/* Parts of one group stand together, and groups in order. FULL when the pool has too few free pages
- * or as many steps are under way as may be, INVALID when the step is larger than the limits, a
- * sequence would outgrow max_ctx or a token id is outside the vocabulary: nothing has changed then.
- * After other errors nobody knows what its sequences hold. On success every sequence has grown by
- * its tokens. One whose part keeps its state must be cut back to where that is before it goes on,
- * with other rows or the same; or after whim_runner_advance. */
+/* Parts of one group stand together, and groups in order. FULL when the pool has too few free
+ * pages or as many steps are under way as may be, INVALID when the step is larger than the
+ * limits, a sequence would outgrow max_ctx or a token id is outside the vocabulary: nothing has
+ * changed then. After other errors the contents of its sequences are undefined. On success every
+ * sequence has grown by its tokens. A sequence whose part keeps its state must be cut back to
+ * that state's place before it goes on, with other rows or the same, unless whim_runner_advance
+ * has moved the state on. */
 WHIM_MUST_CHECK whim_err whim_runner_step(whim_runner *runner, const whim_step_part *parts,
                                           int64_t n_part, whim_diag *diag);
 
 /* The same in two halves, so that one step may be under way while the next is made
- * (whim_exec_cfg.n_flight). A token of the next may be whim_step_result_token(i): what was chosen
- * from output i of the one before, or the best of it. Sequences have grown after submit; after a
- * collect that failed nobody knows what they, or those of later steps, hold. */
+ * (whim_exec_cfg.n_flight). A token of the next may be whim_step_result_token(i): what was
+ * chosen from output i of the one before, or the best of it. Sequences have grown after submit;
+ * after a collect that failed, their contents and those of later steps are undefined. */
 WHIM_MUST_CHECK whim_err whim_runner_submit(whim_runner *runner, const whim_step_part *parts,
                                             int64_t n_part, whim_diag *diag);
 WHIM_MUST_CHECK whim_err whim_runner_collect(whim_runner *runner, whim_diag *diag);

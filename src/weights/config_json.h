@@ -20,7 +20,7 @@ typedef struct whim_layer_kinds {
 } whim_layer_kinds;
 
 /* Fill config->window, ->windowed and ->gdn.layers; n_layer is set already. Kinds that the
- * architecture has not are refused. */
+ * architecture does not have are refused. */
 WHIM_MUST_CHECK whim_err whim_config_parse_layers(whim_config *config,
                                                   const whim_layer_kinds *kinds,
                                                   const whim_json_scope *top);

@@ -15,14 +15,14 @@
 enum {
     SPIN_STEP_NS = 1000000, /* at a barrier: work is under way */
     SPIN_LIST_NS = 200000,  /* between lists: perhaps nothing comes */
-    /* when workers share CPUs, and who spins may hold up whom it waits for */
+    /* when workers share CPUs: who spins may hold up the worker that it waits for */
     SPIN_CROWDED_NS = 20000,
     SPIN_TURNS_PER_LOOK = 32, /* looks at the word between looks at the clock */
 };
 
 /* Wait until *word is no longer `old`: spin, then sleep. Nothing yields in between: on a busy
- * machine a yield hands the core to a stranger for his whole turn, while a sleeper is back as soon
- * as it is woken. */
+ * machine a yield gives the core to another program for a whole time slice, while a sleeping
+ * worker runs again as soon as it is woken. */
 static void wait_change(whim_cpu_workers *w, _Atomic uint32_t *word, uint32_t old, int64_t spin_ns)
 {
     spin_ns = w->crowded ? SPIN_CROWDED_NS : spin_ns;
