@@ -32,7 +32,7 @@ whim_err whim_kv_space_make(const whim_engine *engine, whim_kv_space *out, whim_
                  NUMERICS_VERSION, (unsigned long long)hash, whim_engine_backend(engine),
                  whim_engine_caps(engine)->isa, whim_kv_type_name(whim_engine_kv_type(engine)));
     const whim_binder *binder = whim_engine_binder(engine);
-    if (binder->n_rank > 1) { /* sums of their parts are rounded otherwise */
+    if (binder->n_rank > 1 && !binder->whole_sums) { /* sums of their parts are rounded otherwise */
         used += snprintf(out->name + used, sizeof out->name - (size_t)used,
                          ", ranks %d by " RANKS_VERSION, binder->n_rank);
     }
@@ -53,6 +53,10 @@ whim_err whim_kv_space_make(const whim_engine *engine, whim_kv_space *out, whim_
         hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
     }
     out->answers = hash;
+    if (binder->whole_sums) { /* the same bits, of which each rank has some heads' */
+        used += snprintf(out->name + used, sizeof out->name - (size_t)used, ", heads of %d",
+                         binder->n_rank);
+    }
     if (whim_engine_draft(engine) != NULL) {
         WHIM_TRY(whim_ckpt_fingerprint(whim_engine_draft_ckpt(engine), &draft, diag));
         snprintf(out->name + used, sizeof out->name - (size_t)used, ", draft %016llx as %s",

@@ -37,6 +37,10 @@ void whim_page_fit_choose(whim_page_fit *fit, int64_t left)
 {
     bool is_asked = fit->asked_ctx > 0;
     fit->ctx = is_asked ? fit->asked_ctx : fit->model_ctx;
+    if (fit->page_bytes == 0) { /* a rank without heads, whom others tell how many they have */
+        fit->n_page = fit->n_seq * whim_kv_pages(fit->ctx, fit->page_len);
+        return;
+    }
     if (fit->asked_bytes > 0) {
         fit->n_page = fit->asked_bytes / fit->page_bytes;
         return;

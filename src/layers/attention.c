@@ -7,21 +7,27 @@
 
 #define N_OF(list) (sizeof(list) / sizeof(list)[0])
 
+/* The columns that each rank's query heads give. NULL: no memory. */
+static const whim_part *head_cols(int32_t n_head, int32_t n_kv, int64_t d_head, whim_binder *binder)
+{
+    whim_part *runs = whim_arena_alloc_array(&binder->arena, binder->n_rank, sizeof *runs);
+    for (int32_t r = 0; r < binder->n_rank && runs != NULL; r++) {
+        runs[r] = whim_part_times(whim_heads_part_of(n_head, n_kv, binder->n_rank, r).q, d_head);
+    }
+    return runs;
+}
+
 whim_err whim_attention_cols(const whim_layer_row *row, const whim_config *config, int32_t l,
                              whim_binder *binder, whim_own_cols *out)
 {
     int64_t o_cols = (int64_t)row->n_head * row->d_head;
     *out = (whim_own_cols){.width = o_cols};
-    if (binder->n_rank <= 1 || row->mixer != WHIM_MIXER_ATTENTION) {
+    if (binder->n_rank <= 1 || binder->whole_sums || row->mixer != WHIM_MIXER_ATTENTION) {
         return WHIM_ERR_OK;
     }
-    whim_part *runs = whim_arena_alloc_array(&binder->arena, binder->n_rank, sizeof *runs);
+    const whim_part *runs = head_cols(row->n_head, row->n_kv, row->d_head, binder);
     if (runs == NULL) {
         return WHIM_ERR_NO_MEMORY;
-    }
-    for (int32_t r = 0; r < binder->n_rank; r++) {
-        whim_heads_part heads = whim_heads_part_of(row->n_head, row->n_kv, binder->n_rank, r);
-        runs[r] = whim_part_times(heads.q, row->d_head);
     }
     whim_col_runs cols = {.runs = runs, .n_run = 1, .n_rank = binder->n_rank, .rank = binder->rank};
     cols.block = whim_bind_block(binder, &(whim_param){.n = config->d_model, .k = o_cols},
@@ -47,6 +53,18 @@ static void norms_bind(whim_attention *a, const whim_layer_row *row, bool cut, b
     }
 }
 
+/* The outputs of `o` that a rank has where these are cut; NULL: all. */
+static const whim_part *whole_make(whim_attention *a, const whim_layer_row *row, int64_t d_model,
+                                   whim_binder *binder)
+{
+    const whim_layer_share *share = &row->share;
+    if (binder->whole_sums) {
+        const whim_part *runs = head_cols(share->n_head, share->n_kv, row->d_head, binder);
+        a->whole = whim_whole_rows_make(runs, 1, d_model, binder);
+    }
+    return a->whole != NULL ? &a->whole->own : NULL;
+}
+
 void whim_attention_bind(whim_attention *a, const whim_layer_row *row, const whim_config *config,
                          bool at_zero, int32_t l, whim_binder *binder)
 {
@@ -60,8 +78,11 @@ void whim_attention_bind(whim_attention *a, const whim_layer_row *row, const whi
     whim_part kv = whim_part_times(share->heads.kv, row->d_head);
     bool cut = binder->n_rank > 1;
     whim_projection_cut q_cut = {.rows = cut ? &q : NULL}, kv_cut = {.rows = cut ? &kv : NULL};
-    whim_projection_cut o_cut = {
-        .cols = share->o.held, .n_col_run = share->o.n_run, .no_bias = binder->rank > 0};
+    const whim_part *own = whole_make(a, row, d, binder);
+    whim_projection_cut o_cut = {.rows = own,
+                                 .cols = share->o.held,
+                                 .n_col_run = share->o.n_run,
+                                 .no_bias = own == NULL && binder->rank > 0};
     const whim_projection_spec projections[] = {
         {&a->q, share->n_head * q_size, d_in, unpair, row->qkv_bias, "self_attn.q_proj", q_cut},
         {&a->k, kv_rows, d_in, unpair, row->qkv_bias, "self_attn.k_proj", kv_cut},
@@ -361,6 +382,9 @@ whim_err whim_attention_forward(const whim_attention *a, const whim_layer_row *r
 {
     site t = site_of(a, row, eps, rotary, p, s, batch);
     WHIM_TRY(mix_heads(&t, l, x));
+    if (a->whole != NULL) {
+        return whim_whole_rows_project(a->whole, s, &a->o, p->attn, batch->n_row, p->joint, y);
+    }
     if (row->share.o.padded) {
         WHIM_TRY(widen(&t));
     }

@@ -10,14 +10,16 @@
 #include "layers/batch.h"
 #include "layers/layer_table.h"
 #include "layers/projection.h"
+#include "layers/ranks/whole_rows.h"
 
 typedef struct whim_attention {
-    whim_projection q;      /* [n_head * d_head, d_in]; gated: [2 n_head * d_head, d_in] */
-    whim_projection k, v;   /* [n_kv * d_head, d_in] */
-    whim_projection o;      /* [d_model, n_head * d_head] */
-    const float *q_norm;    /* as whim_qk_norm says, or NULL */
-    const float *k_norm;    /* the same */
-    const int64_t *kv_cols; /* for gathering k and v of rows that ranks share, or NULL */
+    whim_projection q;            /* [n_head * d_head, d_in]; gated: [2 n_head * d_head, d_in] */
+    whim_projection k, v;         /* [n_kv * d_head, d_in] */
+    whim_projection o;            /* [d_model, n_head * d_head] */
+    const float *q_norm;          /* as whim_qk_norm says, or NULL */
+    const float *k_norm;          /* the same */
+    const int64_t *kv_cols;       /* for gathering k and v of rows that ranks share, or NULL */
+    const whim_whole_rows *whole; /* o has some outputs of whole rows; NULL: some columns, or all */
 } whim_attention;
 
 /* A rotary table, bound. */
@@ -39,6 +41,7 @@ typedef struct whim_attention_pass {
     float *wide; /* [n_row, columns of `o` that are kept], where some are others'; else NULL */
     float *cut;  /* [n_row, whim_own_cols_cut_width] */
     float *sums; /* [n_row, 2] squares of q and k, where they are normalised whole */
+    const whim_whole_space *joint; /* for whim_attention.whole */
 } whim_attention_pass;
 
 /* The columns of layer l's output projection that the binder's rank keeps; `row` is still the whole

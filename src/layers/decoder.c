@@ -26,6 +26,7 @@ typedef struct pass {
     float *together;         /* and [n_fed, d_model] the residual stream of all, */
     float *together_normed;  /* the same, */
     whim_rows together_fed;  /* the same */
+    whim_whole_space joint;  /* of mixers whose heads are dealt and whose sums are not */
     whim_attention_pass attn;
     whim_gated_delta_pass gdn, gdn_whole;
     whim_mlp_pass mlp;
@@ -97,10 +98,12 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     p->fed.x = whim_bump_rows(bump, whim_deal_rows(dec->deal, p->n_each), d);
     p->normed = whim_bump_rows(bump, n, d);
     int64_t deltas = 0, out_cols = 0, cut = 0;
+    whim_whole_widths joint = {0};
     for (int32_t l = 0; l < dec->table.n_layer; l++) {
         int64_t width = whim_block_conv_deltas(&dec->table.rows[l], d);
         const whim_gated_delta *delta = dec->layers[l].delta;
         deltas = larger(deltas, width);
+        whim_whole_widths_add(&joint, delta != NULL ? delta->whole : dec->layers[l].attn.whole);
         if (delta != NULL) {
             out_cols = larger(out_cols, delta->cols.width);
             cut = larger(cut, whim_own_cols_cut_width(&delta->cols));
@@ -108,7 +111,9 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     }
     p->turned = deltas > 0 ? whim_bump_rows(bump, n, d) : NULL;
     p->deltas = whim_bump_rows(bump, n, deltas);
+    p->joint = whim_whole_space_take(bump, &joint, n);
     whim_attention_pass_init(&p->attn, &dec->table, n, bump);
+    p->attn.joint = &p->joint;
     whim_mlp_pass_init(&p->mlp, &dec->table, p->n_fed, bump);
     if (c->moe.n_expert > 0) {
         p->moe = whim_moe_space_take(bump, c, dec->deal, p->n_fed, p->apart.n_each);
@@ -118,6 +123,7 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     }
     if (dec->table.slot_bytes > 0) {
         whim_gated_delta_pass_init(&p->gdn, &c->gdn, dec->gdn_grouped, out_cols, cut, n, bump);
+        p->gdn.joint = &p->joint;
     }
     if (batch->cut != NULL) {
         pass_init_cut(p, bump);
@@ -179,6 +185,11 @@ static whim_err join(const pass *p, whim_rows *y, const char *site)
                                                             .site = site});
 }
 
+static bool splits_sums(const whim_decoder *dec)
+{
+    return dec->table.n_rank > 1 && !dec->table.whole_sums;
+}
+
 static whim_err mixer(const pass *p, int32_t l, const float *x, whim_rows *y)
 {
     const whim_decoder *dec = p->dec;
@@ -191,7 +202,7 @@ static whim_err mixer(const pass *p, int32_t l, const float *x, whim_rows *y)
         WHIM_TRY(whim_attention_forward(&layer->attn, row, l, dec->config.rms_eps, dec->rotary,
                                         &p->attn, p->s, p->batch, x, y->x));
     }
-    y->owed = dec->table.n_rank > 1 ? WHIM_OWED_GROUP : WHIM_OWED_NOTHING;
+    y->owed = splits_sums(dec) ? WHIM_OWED_GROUP : WHIM_OWED_NOTHING;
     return WHIM_ERR_OK;
 }
 
@@ -205,9 +216,9 @@ static whim_err mlp(const pass *p, int32_t l, const float *x, whim_rows *y)
     } else {
         WHIM_TRY(whim_mlp_forward(&layer->mlp, &p->mlp, p->s, x, p->n_fed, y->x));
     }
-    y->owed = p->dec->meet != NULL       ? WHIM_OWED_ALL
-              : p->dec->table.n_rank > 1 ? WHIM_OWED_GROUP
-                                         : WHIM_OWED_NOTHING;
+    y->owed = p->dec->meet != NULL  ? WHIM_OWED_ALL
+              : splits_sums(p->dec) ? WHIM_OWED_GROUP
+                                    : WHIM_OWED_NOTHING;
     return WHIM_ERR_OK;
 }
 

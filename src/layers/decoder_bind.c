@@ -95,11 +95,24 @@ whim_param whim_decoder_own_head(whim_decoder *dec, int64_t n, whim_binder *bind
                         .n_row_run = part != NULL};
 }
 
+/* A norm over all heads is a sum over ranks: where none may be split, each has all of them. */
+static void heads_settle(const whim_layer_table *table, whim_binder *binder)
+{
+    for (int32_t l = 0; l < table->n_layer; l++) {
+        if (binder->whole_sums && table->rows[l].qk_norm == WHIM_QK_NORM_WHOLE) {
+            binder->whole_sums = false;
+            binder->n_rank = 1;
+            binder->rank = 0;
+        }
+    }
+}
+
 whim_err whim_decoder_bind(const whim_config *config, const whim_layer_traits *traits,
                            const whim_layer_table *table, const whim_head *lent, whim_arena *arena,
                            whim_binder *binder, whim_decoder **out, whim_diag *diag)
 {
     bool at_zero = traits->norm_at_zero && !config->gdn.folded; /* GGUF has the sum */
+    heads_settle(table, binder);
     whim_decoder *dec = whim_arena_alloc(arena, sizeof *dec);
     if (dec != NULL) {
         dec->config = *config;

@@ -129,6 +129,7 @@ static void cols_make(whim_gated_delta *g, const whim_config *config, int32_t l,
     const whim_gdn_config *c = &config->gdn;
     int64_t per = values_per_key(c), d = c->d_value;
     g->cols = (whim_own_cols){.width = value_width(c)};
+    g->whole = NULL;
     if (binder->n_rank <= 1) {
         return;
     }
@@ -146,6 +147,11 @@ static void cols_make(whim_gated_delta *g, const whim_config *config, int32_t l,
         runs[i] = stay ? whim_part_times(tile, d) : whim_part_times(keys, per * d);
     }
     cols.runs = runs;
+    if (binder->whole_sums) {
+        g->whole = whim_whole_rows_make(runs, cols.n_run, config->d_model, binder);
+        g->cols.width = per * d * whim_part_of(c->n_key, cols.n_rank, cols.rank).n;
+        return;
+    }
     binder->failed |=
         runs == NULL || whim_own_cols_make(&g->cols, &cols, &binder->arena) != WHIM_ERR_OK;
 }
@@ -178,8 +184,9 @@ static void bind_products(whim_gated_delta *g, const whim_config *config, bool g
                       .cols_kept = c->tiled ? &g->out_tiled : NULL,
                       .col_runs = g->cols.held,
                       .n_col_run = g->cols.n_run};
+    const whim_part *own = g->whole != NULL ? &g->whole->own : NULL;
     bind_list(grouped ? fused : plain, l, binder);
-    bind_list((named_param[]){{"out_proj.weight", out, NULL, 0}, {0}}, l, binder);
+    bind_list((named_param[]){{"out_proj.weight", out, own, own != NULL}, {0}}, l, binder);
 }
 
 void whim_gated_delta_bind(whim_gated_delta *g, const whim_config *config, bool grouped, int32_t l,
@@ -404,6 +411,10 @@ whim_err whim_gated_delta_forward(const whim_gated_delta *g, const whim_config *
     WHIM_TRY((cut ? recur_all : recur)(g, c, state_at, p, s, batch));
     WHIM_TRY(g->out_tiled || g->cols.padded ? norm_placed(g, config, p, s, n)
                                             : norm_heads(g, config, p, s, all));
+    if (g->whole != NULL) {
+        return whim_whole_rows_project(g->whole, s, &(whim_projection){.w = g->out}, p->y, n,
+                                       p->joint, y);
+    }
     WHIM_TRY(whim_own_cols_mend(&g->cols, s, p->y, p->cut, n));
     return whim_product(s, &g->out, p->y, n, y);
 }

@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "layers/batch.h"
 #include "layers/ranks/own_cols.h"
+#include "layers/ranks/whole_rows.h"
 #include "weights/bind.h"
 #include "weights/config.h"
 
@@ -22,13 +23,14 @@ typedef struct whim_gated_delta {
     whim_weight z;   /* [n_value d_value, d_model]; unused when grouped */
     /* [n_value, d_model]; grouped: b is [2 n_value, d_model], with a, by key head */
     whim_weight b, a;
-    const float *conv;    /* [2 n_key d_key + n_value d_value, n_tap] */
-    const float *rate;    /* [n_value] -exp(A_log) */
-    const float *dt_bias; /* [n_value] */
-    const float *norm;    /* [d_value] */
-    whim_weight out;      /* [d_model, n_value d_value] */
-    bool out_tiled;       /* its columns are in the order of whim_gdn_config.tiled */
-    whim_own_cols cols;   /* what of them a rank has; no runs: all */
+    const float *conv;            /* [2 n_key d_key + n_value d_value, n_tap] */
+    const float *rate;            /* [n_value] -exp(A_log) */
+    const float *dt_bias;         /* [n_value] */
+    const float *norm;            /* [d_value] */
+    whim_weight out;              /* [d_model, n_value d_value] */
+    bool out_tiled;               /* its columns are in the order of whim_gdn_config.tiled */
+    whim_own_cols cols;           /* what of them a rank has; no runs: all that its heads give */
+    const whim_whole_rows *whole; /* `out` has some outputs of whole rows; NULL: all outputs */
     /* for gathering qkv, and b and a, of rows that ranks share, or NULL */
     const int64_t *qkv_cols, *head_cols;
 } whim_gated_delta;
@@ -45,6 +47,7 @@ typedef struct whim_gated_delta_pass {
      * they are gathered. */
     const struct whim_gated_delta_pass *whole;
     float *gathered;
+    const whim_whole_space *joint; /* for whim_gated_delta.whole */
 } whim_gated_delta_pass;
 
 /* The heads that a rank has: key heads, and the value heads that go with them. */

@@ -68,6 +68,7 @@ whim_err whim_layer_table_cut(whim_layer_table *table, const whim_config *c, whi
 {
     table->n_rank = binder->n_rank > 1 ? binder->n_rank : 1;
     table->rank = binder->rank;
+    table->whole_sums = binder->whole_sums;
     table->gdn = whim_gated_delta_cut(&c->gdn, table->n_rank, table->rank);
     table->slot_bytes = 0;
     for (int32_t l = 0; l < table->n_layer; l++) {

@@ -74,6 +74,7 @@ typedef struct whim_layer_table {
     int64_t slot_bytes;  /* a sequence's recurrent states; 0: no layer has one */
     whim_gdn_config gdn; /* heads of gated delta nets; those of this rank */
     int32_t n_rank, rank;
+    bool whole_sums; /* no sum is split over them (layers/ranks/whole_rows.h) */
 } whim_layer_table;
 
 /* What an architecture's layers have in common, whatever the configuration says. */

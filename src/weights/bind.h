@@ -112,6 +112,9 @@ typedef struct whim_binder {
     /* Set before tensors are declared where the model is cut: which of how many ranks this is, and
      * where tensors will be found. 0 or 1 ranks: it is not. */
     int32_t n_rank, rank;
+    /* It is cut by heads and by outputs, so that no sum is: ranks gather what they have made. MLPs
+     * are whole then. */
+    bool whole_sums;
     /* Where MLPs and experts are cut over more ranks than that, those of several groups; else 0. */
     int32_t n_wide, wide_rank;
     int32_t n_share; /* ranks that have of the model what this one has, and share rows of steps */
@@ -135,9 +138,9 @@ typedef struct whim_binder {
 /* The ranks over which MLPs and experts are cut; 1: they are not. */
 static inline int32_t whim_binder_wide(const whim_binder *binder, int32_t *rank)
 {
-    bool wide = binder->n_wide > 1;
-    *rank = wide ? binder->wide_rank : binder->rank;
-    return wide ? binder->n_wide : binder->n_rank > 1 ? binder->n_rank : 1;
+    bool wide = binder->n_wide > 1, cut = binder->n_rank > 1 && !binder->whole_sums;
+    *rank = wide ? binder->wide_rank : cut ? binder->rank : 0;
+    return wide ? binder->n_wide : cut ? binder->n_rank : 1;
 }
 
 void whim_binder_init(whim_binder *binder);

@@ -120,7 +120,7 @@ run_it inspect shape:qwen3-30b-a3b --tp 1 --ep 2
 expect "inspect --tp 1 --ep 2" 1 err "--ep: experts cannot be dealt to 2 of 1 ranks"
 run_it inspect shape:qwen3-30b-a3b --tp 1 --dp 2
 expect "inspect --tp 1 --dp 2" 1 err "--dp: 1 ranks cannot be 2 groups"
-run_it inspect shape:qwen3-30b-a3b --dp 2 --ep 2 --json
+run_it inspect shape:qwen3-30b-a3b --dp 2 --ep 2 --ep-dispatch f32 --json
 expect_python "inspect --dp --ep" "
 ranks = json.loads(text)['ranks']
 # A token of each: rows of 2,048 and 8 choices in 48 layers, half of the 16 results, and the best tokens.
@@ -129,9 +129,17 @@ assert all(r['token_comm'] == r['batch_comm'] == 2 * (48 * 4 * (2048 + 8 + 4 * 2
 run_it inspect shape:qwen3-30b-a3b --ep 2 --json
 expect_python "inspect --ep: a few tokens, and many" "
 ranks = json.loads(text)['ranks']
-# The 8 results go to everybody; of more tokens than 4 half of them do, and the sums.
-assert all(r['token_comm'] == 48 * 4 * 8 * 2048 for r in ranks), ranks[0]
-assert all(r['batch_comm'] == r['prompt_comm'] == 48 * 4 * 5 * 2048 for r in ranks), ranks[0]"
+# What heads give and what \`o\` makes of it are gathered. The 8 results go to everybody; of more tokens
+# than 4 half of them do, and the sums. An embedding is one rank's; each tells its best token.
+layer = 4 * (4096 + 2048)
+assert [(r['n_head'], r['n_kv'], r['n_expert'], r['d_ff']) for r in ranks] == 2 * [(16, 2, 64, 768)], ranks
+assert all(r['token_comm'] == 48 * (layer + 4 * 8 * 2048) + 4 * 2048 + 2 * 8 for r in ranks), ranks[0]
+assert all(r['batch_comm'] == 48 * (layer + 4 * 5 * 2048) + 4 * 2048 + 2 * 8 for r in ranks), ranks[0]
+assert all(r['prompt_comm'] == r['batch_comm'] - 2 * 8 for r in ranks), ranks[0]"
+run_it inspect shape:minimax-m2 --ep 2 --json
+expect_python "inspect --ep of norms over all heads" "
+ranks = json.loads(text)['ranks']
+assert [(r['n_head'], r['n_kv']) for r in ranks] == 2 * [(48, 8)], ranks"
 
 for n in 0 -1 1025 x; do
     run_it run "$data/llama-f32" --ids "$ids" --tp $n

@@ -179,6 +179,14 @@ static int32_t cut_ranks(const whim_engine *e)
                                 : n_rank;
 }
 
+/* Ranks that have whole experts and the same rows deal the heads as well, and split no sum. That
+ * takes two messages a layer, which pay where ranks share memory. */
+static bool keeps_sums(const whim_engine *e)
+{
+    return e->cfg.n_deal > 1 && !e->cfg.deal_cut && e->cfg.n_share <= 1 && e->cfg.n_group <= 1 &&
+           whim_engine_n_here(e) == whim_engine_n_rank(e);
+}
+
 /* Ranks that have experts have one each at least. Where they cut the rest, some may have one
  * together. */
 static whim_err deal_check(const whim_engine *e, whim_diag *diag)
@@ -252,7 +260,8 @@ whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
     WHIM_TRY(groups_check(e, diag));
     WHIM_TRY(deal_check(e, diag));
     bool shares = e->cfg.n_share > 1, groups = e->cfg.n_group > 1, deals = e->cfg.n_deal > 1;
-    e->binder.n_rank = cut_ranks(e);
+    e->binder.whole_sums = keeps_sums(e);
+    e->binder.n_rank = e->binder.whole_sums ? n_rank : cut_ranks(e);
     e->binder.rank = e->cfg.rank % e->binder.n_rank;
     deal_choose(e);
     e->binder.n_share = e->runner_cfg.n_share = shares ? e->cfg.n_share : 0;

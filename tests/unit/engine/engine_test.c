@@ -444,6 +444,21 @@ static void a_rank_must_be_one(void **state)
     }
 }
 
+/* More ranks than heads: an agent's first one may have none, and still says what it would choose. */
+static void a_rank_without_heads_has_sizes(void **state)
+{
+    (void)state;
+    whim_diag diag = {{0}};
+    whim_engine *engine = NULL;
+    whim_engine_cfg cfg = shape_cfg("shape:qwen3-30b-a3b");
+    cfg.n_rank = 64;
+    cfg.rank = 63;
+    assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_engine_runner_plan(engine)->page_bytes, 0);
+    assert_true(whim_engine_sizes_of(engine).n_page > 0);
+    whim_engine_close(engine);
+}
+
 /* Ranks that share prompts are parts of as many, and their steps have rows to share. */
 static void who_shares_prompts_has_as_many_parts(void **state)
 {
@@ -602,6 +617,7 @@ static void a_rank_multiplies_its_own_experts(void **state)
 {
     (void)state;
     int64_t macs[2], experts = INT64_C(48) * 8 * 3 * 768 * 2048;
+    int64_t heads = INT64_C(48) * (2 * 4096 + 2 * 512) * 2048, head = INT64_C(151936) * 2048;
     for (int32_t i = 0; i < 2; i++) {
         whim_diag diag = {{0}};
         whim_engine *engine = NULL;
@@ -611,7 +627,7 @@ static void a_rank_multiplies_its_own_experts(void **state)
         macs[i] = whim_engine_token_macs(engine);
         whim_engine_close(engine);
     }
-    assert_int_equal(macs[0] - macs[1], experts / 2);
+    assert_int_equal(macs[0] - macs[1], (experts + heads + head) / 2);
 }
 
 int main(void)
@@ -629,6 +645,7 @@ int main(void)
         cmocka_unit_test(hybrid_shapes),
         cmocka_unit_test(shapes_over_ranks),
         cmocka_unit_test(a_rank_must_be_one),
+        cmocka_unit_test(a_rank_without_heads_has_sizes),
         cmocka_unit_test(who_shares_prompts_has_as_many_parts),
         cmocka_unit_test(experts_are_dealt_to_all_ranks),
         cmocka_unit_test(rows_travel_as_is_said),

@@ -83,12 +83,45 @@ static void groups_are_another_space(void **state)
     assert_true(space.answers != two.answers);
 }
 
+/* Ranks that have whole experts split no sum: answers are those of one rank, but of a page each has
+ * its heads, where all share memory. */
+static void dealt_heads_are_the_same_answers(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t n_rank, n_share, n_here;
+    } cases[] = {{1, 0, 0}, {2, 0, 0}, {3, 0, 0}, {2, 2, 0}, {2, 0, 1}};
+    enum { N = sizeof cases / sizeof cases[0] };
+    whim_kv_space spaces[N] = {{""}};
+    for (int i = 0; i < N; i++) {
+        whim_engine_cfg cfg = {.model = "tests/data/golden/qwen3moe-f32",
+                               .n_rank = cases[i].n_rank,
+                               .n_deal = cases[i].n_rank,
+                               .n_share = cases[i].n_share,
+                               .n_host = cases[i].n_here,
+                               .n_thread = 1,
+                               .ctx = 64};
+        whim_engine *engine;
+        whim_diag diag = {""};
+        assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_OK);
+        assert_int_equal(whim_kv_space_make(engine, &spaces[i], &diag), WHIM_ERR_OK);
+        whim_engine_close(engine);
+        assert_true(spaces[i].answers == spaces[0].answers);
+        bool heads = i == 1 || i == 2;
+        assert_int_equal(strstr(spaces[i].name, ", heads of ") != NULL, heads);
+    }
+    assert_string_not_equal(spaces[1].name, spaces[2].name);
+    assert_string_equal(spaces[3].name, spaces[0].name);
+    assert_string_equal(spaces[4].name, spaces[0].name);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drafts_and_their_types_have_names),
         cmocka_unit_test(other_bits_are_another_space),
         cmocka_unit_test(groups_are_another_space),
+        cmocka_unit_test(dealt_heads_are_the_same_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
