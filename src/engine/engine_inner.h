@@ -51,6 +51,14 @@ static inline int32_t whim_engine_n_rank(const whim_engine *e)
     return e->cfg.n_rank > 1 ? e->cfg.n_rank : 1;
 }
 
+/* Ranks that have all experts together: of several parts that cut the model and share prompts, one
+ * part's. */
+static inline int32_t whim_engine_deal_ranks(const whim_engine *e)
+{
+    int32_t n = whim_engine_n_rank(e), n_part = e->cfg.n_share;
+    return n_part > 1 && n_part < n ? n / n_part : n;
+}
+
 /* Ranks that have this host together, this one among them. */
 static inline int32_t whim_engine_n_here(const whim_engine *e)
 {

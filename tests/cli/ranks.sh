@@ -40,8 +40,12 @@ run_it run "$data/llama-f32" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --ov
 expect "parts of 2 processes that share a prompt" 0 out "$one"
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --cp 3 --tp 4
 expect "--cp that does not divide --tp" 1 err "--cp: 4 ranks cannot be 3 parts that share prompts"
-run_it inspect shape:qwen3-30b-a3b --tp 4 --cp 2 --ep 2
-expect "--ep with parts of several" 1 err "--ep: experts were to be dealt to 2 ranks in 2 parts that share prompts"
+run_it inspect shape:qwen3-30b-a3b --tp 4 --cp 2 --ep 4
+expect "--ep above the ranks of a part" 1 err "--ep: experts cannot be dealt to 4 ranks in parts of 2 that share prompts"
+run_it inspect shape:qwen3-30b-a3b --tp 8 --cp 2 --ep 2 --ep-experts 100,28 --json
+expect_python "--ep in parts of four" "
+ranks = json.loads(text)['ranks']
+assert [(r['n_head'], r['n_expert'], r['d_ff']) for r in ranks] == 2 * (2 * [(8, 100, 384)] + 2 * [(8, 28, 384)]), ranks"
 run_it inspect shape:qwen3-8b --tp 4 --cp 2 --json
 expect_python "inspect --tp above --cp" "
 ranks = json.loads(text)['ranks']

@@ -40,7 +40,9 @@ static whim_engine *open_engine(const rank_member *m, whim_comm *comm, whim_diag
         .n_rank = m->n_rank,
         .n_share = m->shares ? blocks_of(m) : 0,
         .n_group = m->groups ? blocks_of(m) : 0,
-        .n_deal = m->deals ? m->n_rank / (m->deal_span > 0 ? m->deal_span : 1) : 0,
+        .n_deal = m->deals ? (m->shares && m->span > 0 ? m->span : m->n_rank) /
+                                 (m->deal_span > 0 ? m->deal_span : 1)
+                           : 0,
         .deal_cut = m->deal_span > 0,
         .rank = m->rank,
         .comm = comm,

@@ -52,9 +52,11 @@ static bool is_any(const char *model, const char *const *list, size_t n)
 
 /* Parts of several ranks, which cut the model and share rows with the other parts: no sum is split
  * that one part alone would not split. */
-static void check_parts(const char *model, rank_member like)
+static void check_parts(const char *model, rank_member like, int32_t deal_span)
 {
     rank_member part[3] = {0};
+    like.deals = deal_span > 0;
+    like.deal_span = deal_span;
     bool odd = strcmp(model, "llama-f32") == 0;
     int32_t span = odd ? 3 : 2; /* its heads are dealt unevenly */
     if (ranks_run(part, span, &like)) {
@@ -79,7 +81,10 @@ static void check_whole(const char *model, const rank_member *one, rank_member l
     static int32_t n_seen;
     bool of_kind = is_any(model, kinds, sizeof kinds / sizeof kinds[0]);
     if (of_kind) {
-        check_parts(model, like);
+        check_parts(model, like, 0);
+    }
+    if (of_kind && ranks_has_experts(model)) {
+        check_parts(model, like, 1);
     }
     for (int32_t n = 2; n <= 4; n++) {
         bool chosen = n == 2 + n_seen % 3;

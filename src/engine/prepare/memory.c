@@ -83,9 +83,10 @@ static int64_t others_excess(const whim_engine *e)
 {
     int64_t n_own, bytes = experts_bytes(e, &n_own), n_more = 0;
     const int32_t *counts = e->binder.deal_counts;
-    int32_t span = counts != NULL ? whim_engine_n_rank(e) / e->binder.n_deal : 1;
+    int32_t n_rank = whim_engine_deal_ranks(e);
+    int32_t span = counts != NULL ? n_rank / e->binder.n_deal : 1;
     for (int32_t i = 0; i < whim_engine_n_here(e) && counts != NULL; i++) {
-        n_more += counts[(e->cfg.host_first + i) / span] - n_own;
+        n_more += counts[(e->cfg.host_first + i) % n_rank / span] - n_own;
     }
     return n_own > 0 ? n_more * (bytes / n_own) : 0;
 }

@@ -213,14 +213,14 @@ static whim_err deal_check(const whim_engine *e, whim_diag *diag)
                          "them, so it divides the ranks",
                          n_deal, n_rank);
     }
-    if (e->cfg.n_share > 1 && e->cfg.n_share != n_rank) {
+    int32_t part = whim_engine_deal_ranks(e);
+    if (part < n_rank && (part % n_deal != 0 || !e->cfg.deal_cut)) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "experts were to be dealt to %d ranks in %d parts that share prompts; so "
-                         "far each of these has experts, or cuts them: let --cp be as many as "
-                         "there are ranks, or leave out --ep",
-                         n_deal, e->cfg.n_share);
+                         "experts cannot be dealt to %d ranks in parts of %d that share prompts: "
+                         "each part has all experts, so --ep divides the ranks of a part",
+                         n_deal, part);
     }
-    if (n_deal != n_rank && cut_ranks(e) == 1) {
+    if (n_deal != part && cut_ranks(e) == 1) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "experts were to be dealt to %d of %d ranks that have the rest of the "
                          "model whole; so far all of these have experts, or none",
@@ -238,13 +238,13 @@ static whim_err deal_check(const whim_engine *e, whim_diag *diag)
 /* Who has which experts, and with whom. */
 static void deal_choose(whim_engine *e)
 {
-    int32_t n_rank = whim_engine_n_rank(e), n_deal = e->cfg.n_deal;
+    int32_t n_rank = whim_engine_deal_ranks(e), n_deal = e->cfg.n_deal;
     if (n_deal <= 1) {
         return;
     }
     int32_t span = n_rank / n_deal;
     e->binder.n_deal = n_deal;
-    e->binder.deal_rank = e->cfg.rank / span;
+    e->binder.deal_rank = e->cfg.rank % n_rank / span;
     e->binder.deal_span = cut_ranks(e) > 1 ? span : 0;
 }
 
