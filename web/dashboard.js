@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dashboard's page: asks /metrics every two seconds while it is in view, and draws.
 import {Chart, element} from "./dashboard_chart.js";
-import {CHARTS, TILES, add, percent, read, states} from "./dashboard_series.js";
+import {readHistory} from "./dashboard_history.js";
+import {showRequests} from "./dashboard_requests.js";
+import {CHARTS, TILES, add, addHistory, percent, read, states} from "./dashboard_series.js";
 
 const POLL_MS = 2000;
 const MAX_WAIT_MS = 10000;
+const GAP_S = 7; // longer than between two looks
 const KEY_PLACE = "whimbrel-key"; // these two as the chat page has them
 const THEME_PLACE = "whimbrel-theme";
 
@@ -98,16 +101,28 @@ function askForKey(wrong) {
     say("waiting", "Key needed");
     by("key-form").hidden = false;
     by("key-wrong").hidden = !wrong;
-    by("grid").hidden = by("tiles").hidden = true;
+    by("grid").hidden = by("tiles").hidden = by("requests").hidden = true;
     by("key").focus();
+}
+
+const clock = () => performance.now() / 1000;
+
+function get(path) {
+    const headers = key ? {Authorization: `Bearer ${key}`} : {};
+    // With a reason of its own: an AbortError is one who stopped asking, and asks no more.
+    const late = setTimeout(abort => abort.abort(new DOMException("late", "TimeoutError")), MAX_WAIT_MS, asking);
+    return fetch(path, {headers, signal: asking.signal, cache: "no-store"}).finally(() => clearTimeout(late));
+}
+
+// What is there beside the numbers: a server that lacks it, or is not ready, is no failure.
+async function getAside(path) {
+    const answer = await get(path);
+    return answer.ok ? answer.json().catch(() => ({})) : {};
 }
 
 async function ask() {
     asking = new AbortController();
-    const headers = key ? {Authorization: `Bearer ${key}`} : {};
-    // With a reason of its own: an AbortError is one who stopped asking, and asks no more.
-    const late = setTimeout(abort => abort.abort(new DOMException("late", "TimeoutError")), MAX_WAIT_MS, asking);
-    const answer = await fetch("metrics", {headers, signal: asking.signal, cache: "no-store"}).finally(() => clearTimeout(late));
+    const answer = await get("metrics");
     if (answer.status === 401) {
         askForKey(key !== "");
         return false;
@@ -115,7 +130,15 @@ async function ask() {
     if (!answer.ok) {
         throw new Error(`the server answers ${answer.status} to /metrics`);
     }
-    add(read(await answer.text(), performance.now() / 1000));
+    const now = read(await answer.text(), clock());
+    // At the first look, and after a while in which nobody looked.
+    if (states.length === 0 || now.time - states[states.length - 1].time > GAP_S) {
+        const history = readHistory(await getAside("metrics/history"));
+        addHistory(history, clock(), now.time);
+    }
+    add(now);
+    const {data} = now.loading ? {} : await getAside("requests");
+    showRequests(Array.isArray(data) ? data : [], by("request-rows"), by("no-requests"));
     return true;
 }
 
@@ -172,7 +195,7 @@ by("key-form").addEventListener("submit", event => {
     setKey(by("key").value.trim(), by("remember").checked);
     by("key").value = "";
     by("key-form").hidden = true;
-    by("grid").hidden = by("tiles").hidden = false;
+    by("grid").hidden = by("tiles").hidden = by("requests").hidden = false;
     poll();
 });
 document.addEventListener("visibilitychange", () => (document.hidden ? stop() : poll()));

@@ -24,6 +24,8 @@ function ticks(top, wanted) {
     return all;
 }
 
+const ago = (seconds, unit, units) => (seconds < 120 ? `${Math.round(seconds)} ${unit}` : `${(seconds / 60).toFixed(1)} ${units}`);
+
 export class Chart {
     // what: {id, title, note, unit(value, top), least, most, series: [{name, kind}]}
     constructor(what, onCursor) {
@@ -187,9 +189,9 @@ export class Chart {
         }
         const x = this.x(point.time);
         const isRight = x > this.width / 2;
-        const ago = `${Math.round(this.to - point.time)} s ago`;
+        const when = `${ago(this.to - point.time, "s", "min")} ago`;
         const made = [element("svg:line", {class: "cursor", x1: x, x2: x, y1: 8, y2: this.height - 22}),
-            element("svg:text", {class: isRight ? "tick end" : "tick start", x: x + (isRight ? -5 : 5), y: 14}, ago)];
+            element("svg:text", {class: isRight ? "tick end" : "tick start", x: x + (isRight ? -5 : 5), y: 14}, when)];
         this.what.series.forEach((line, s) => {
             if (point.values[s] !== null) {
                 made.push(element("svg:circle", {class: `dot ${line.kind}`, cx: x, cy: this.y(point.values[s]), r: 3}));
@@ -205,7 +207,7 @@ export class Chart {
             const value = point === null ? null : point.values[s];
             return `${line.name} ${value === null ? "none" : this.what.unit(value, value)}`;
         });
-        const when = this.cursor === null || point === null ? "Now" : `${Math.round(this.to - point.time)} seconds ago`;
+        const when = this.cursor === null || point === null ? "Now" : `${ago(this.to - point.time, "seconds", "minutes")} ago`;
         const said = `${when}: ${words.join(", ")}`;
         if (this.says.textContent !== said) {
             this.says.textContent = said;

@@ -3,7 +3,7 @@
 // makes of them.
 import * as Prometheus from "./dashboard_metrics.js";
 
-const KEEP_S = 900;
+const KEEP_S = 3600;
 const RATE_S = 6; // a rate is of so many seconds before its point
 const PERCENTILE_S = 30; // a percentile is of what ended in so many seconds before its point
 
@@ -34,6 +34,8 @@ const READ = {
     loaded: ["whimbrel:load_progress_ratio"],
     started: ["process_start_time_seconds"],
 };
+
+const HISTOGRAMS = ["first", "between", "whole"];
 
 const PERCENTILES = [{name: "p50", kind: "a", share: 0.5}, {name: "p90", kind: "b dashed", share: 0.9},
     {name: "p99", kind: "c dotted", share: 0.99}];
@@ -163,8 +165,9 @@ function proposer(line) {
     return words.length === 0 ? "" : `Proposals: ${words.join(", ")}`;
 }
 
-export function read(text, time) {
-    const families = Prometheus.parse(text);
+export const read = (text, time) => readFamilies(Prometheus.parse(text), time);
+
+function readFamilies(families, time) {
     const state = {time};
     for (const [name, [long, labels]] of Object.entries(READ)) {
         state[name] = Prometheus.histogram(families, long) || Prometheus.sum(families, long, labels);
@@ -187,14 +190,33 @@ function back(index, span) {
     return at === index ? null : states[at];
 }
 
+// What the server kept, where this page has nothing yet: states without a start, which are of the process that told
+// them. Ages are from `time` on; what comes after `until` is known better.
+export function addHistory(moments, time, until) {
+    const last = states.length === 0 ? -Infinity : states[states.length - 1].time;
+    for (const {age, families} of moments) {
+        const at = time - age;
+        if (at > last + 1 && at < until - 0.5 && families.has(READ.made[0])) {
+            add(readFamilies(families, at));
+        }
+    }
+}
+
 export function add(state) {
     const before = states[states.length - 1] || null;
     // Nothing that another process counted is set against what this one counts.
-    state.restart = before !== null && (state.started !== before.started || state.made < before.made);
+    const isOther = before !== null && state.started !== null && before.started !== null && state.started !== before.started;
+    state.restart = before !== null && (isOther || state.made < before.made);
     states.push(state);
     const index = states.length - 1;
     state.values = CHARTS.map(chart => chart.read(state, back(index, RATE_S), back(index, PERCENTILE_S)));
     while (state.time - states[0].time > KEEP_S) {
         states.shift();
+    }
+    // Nobody looks back farther than that; an hour of histograms would be tens of megabytes.
+    for (let at = index - 1; at >= 0 && states[at]?.first !== undefined; at--) {
+        if (state.time - states[at].time > 3 * PERCENTILE_S) {
+            HISTOGRAMS.forEach(name => delete states[at][name]);
+        }
     }
 }

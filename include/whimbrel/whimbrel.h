@@ -267,6 +267,7 @@ typedef struct whimbrel_request_options {
     const char *prediction;
     /* One more thing that the answer can be held to: a grammar, GBNF, with a rule "root". */
     const char *grammar;
+    bool prompt_progress; /* PROGRESS events, so that somebody sees a long prompt being read */
 } whimbrel_request_options;
 
 /* Make a request: render, tokenise, compile what the answer is held to, and refuse what is wrong
@@ -309,6 +310,7 @@ typedef enum whimbrel_event_kind {
     WHIMBREL_EVENT_FAILED,       /* the last event: `status`, and `text` says why */
     WHIMBREL_EVENT_CALL_BEGIN,   /* a call begins, of the tool `text`; a CALL comes at its end */
     WHIMBREL_EVENT_CALL_TEXT,    /* a piece of its arguments */
+    WHIMBREL_EVENT_PROGRESS, /* with prompt_progress: `position` tokens of the prompt are read */
 } whimbrel_event_kind;
 
 typedef enum whimbrel_end {
@@ -340,7 +342,7 @@ typedef struct whimbrel_event {
     int64_t n_text;
     const char *name; /* CALL */
     int32_t id;       /* TOKEN, PROMPT_TOKEN */
-    int64_t position; /* PROMPT_TOKEN: its place in the prompt */
+    int64_t position; /* PROMPT_TOKEN: its place in the prompt; PROGRESS */
     bool has_logprob; /* TOKEN, PROMPT_TOKEN; the first of a prompt has none */
     float logprob;
     const whimbrel_logprob *top; /* [n_top] the likeliest first */

@@ -9,12 +9,14 @@
 #define LIMIT(text, limit) INT64_C(limit),
 const int64_t whim_buckets_LATENCY[] = {WHIM_BUCKETS_LATENCY(LIMIT)};
 const int64_t whim_buckets_SHORT[] = {WHIM_BUCKETS_SHORT(LIMIT)};
+const int64_t whim_buckets_FINE[] = {WHIM_BUCKETS_FINE(LIMIT)};
 const int64_t whim_buckets_POWERS[] = {WHIM_BUCKETS_POWERS(LIMIT)};
 
 #define LIMIT_TEXT(text, limit) text,
-static const char *const limits_LATENCY[] = {WHIM_BUCKETS_LATENCY(LIMIT_TEXT)};
-static const char *const limits_SHORT[] = {WHIM_BUCKETS_SHORT(LIMIT_TEXT)};
-static const char *const limits_POWERS[] = {WHIM_BUCKETS_POWERS(LIMIT_TEXT)};
+const char *const whim_bucket_texts_LATENCY[] = {WHIM_BUCKETS_LATENCY(LIMIT_TEXT)};
+const char *const whim_bucket_texts_SHORT[] = {WHIM_BUCKETS_SHORT(LIMIT_TEXT)};
+const char *const whim_bucket_texts_FINE[] = {WHIM_BUCKETS_FINE(LIMIT_TEXT)};
+const char *const whim_bucket_texts_POWERS[] = {WHIM_BUCKETS_POWERS(LIMIT_TEXT)};
 
 #define LABEL_TEXT(set, value, text) text,
 #define SET_TEXTS(set, label) \
@@ -43,7 +45,7 @@ const whim_meter_spec whim_meter_specs[] = {
      .unit = WHIM_METER_##unit_,                     \
      .cell = WHIM_CELL_##id,                         \
      .n_cell = WHIM_BUCKETS_##buckets_##_COUNT,      \
-     .limits = limits_##buckets_},
+     .limits = whim_bucket_texts_##buckets_},
 #include "engine/meters.def"
 };
 

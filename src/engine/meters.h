@@ -39,11 +39,17 @@ enum {
 enum {
     WHIM_BUCKETS_LATENCY_COUNT = 0 WHIM_BUCKETS_LATENCY(WHIM_BUCKET_ONE),
     WHIM_BUCKETS_SHORT_COUNT = 0 WHIM_BUCKETS_SHORT(WHIM_BUCKET_ONE),
+    WHIM_BUCKETS_FINE_COUNT = 0 WHIM_BUCKETS_FINE(WHIM_BUCKET_ONE),
     WHIM_BUCKETS_POWERS_COUNT = 0 WHIM_BUCKETS_POWERS(WHIM_BUCKET_ONE),
 };
 extern const int64_t whim_buckets_LATENCY[WHIM_BUCKETS_LATENCY_COUNT];
 extern const int64_t whim_buckets_SHORT[WHIM_BUCKETS_SHORT_COUNT];
+extern const int64_t whim_buckets_FINE[WHIM_BUCKETS_FINE_COUNT];
 extern const int64_t whim_buckets_POWERS[WHIM_BUCKETS_POWERS_COUNT];
+extern const char *const whim_bucket_texts_LATENCY[WHIM_BUCKETS_LATENCY_COUNT];
+extern const char *const whim_bucket_texts_SHORT[WHIM_BUCKETS_SHORT_COUNT];
+extern const char *const whim_bucket_texts_FINE[WHIM_BUCKETS_FINE_COUNT];
+extern const char *const whim_bucket_texts_POWERS[WHIM_BUCKETS_POWERS_COUNT];
 
 /* Where the cells of each metric begin. A histogram has one for each limit, one for what is above,
  * and its sum. */
@@ -76,9 +82,11 @@ static inline void whim_cell_add(atomic_llong *cell, int64_t n)
 static inline void whim_cell_observe(atomic_llong *cells, const int64_t *limits, int32_t n_limit,
                                      int64_t value)
 {
-    int32_t i = 0;
-    while (i < n_limit && value > limits[i]) {
-        i++;
+    int32_t i = 0, end = n_limit;
+    while (i < end) {
+        int32_t middle = (i + end) / 2;
+        i = value > limits[middle] ? middle + 1 : i;
+        end = value > limits[middle] ? end : middle;
     }
     whim_cell_add(&cells[i], 1);
     whim_cell_add(&cells[n_limit + 1], value > 0 ? value : 0);

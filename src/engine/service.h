@@ -124,6 +124,7 @@ typedef struct whim_job_cfg {
     const int32_t *shown; /* [n_shown] those that are text in any case */
     int32_t n_shown;
     int32_t prompt_logprobs; /* -1: none; k >= 0: of every prompt token, with k alternatives */
+    bool tell_progress;      /* events of how much of the prompt is read */
     bool think_open;         /* the prompt leaves reasoning open */
     int64_t think_budget;    /* 0: none; else, when so many tokens came while reasoning is open, */
     const char *think_end;   /* this text is forced */
@@ -158,6 +159,7 @@ void whim_job_stop_choice(whim_job *job, int32_t choice);
 typedef enum whim_job_event_kind {
     WHIM_JOB_ADMITTED,     /* n_cached is known; before the first step of the job */
     WHIM_JOB_PROMPT_TOKEN, /* prompt log-probabilities, in order; index in `position` */
+    WHIM_JOB_PROGRESS,     /* with tell_progress: so many tokens of the prompt are read */
     /* a chosen token (end tokens too) with the text that it completes, maybe none */
     WHIM_JOB_TOKEN,
     WHIM_JOB_CHOICE_END, /* with the rest of the text that was held back */
@@ -175,7 +177,7 @@ typedef struct whim_job_event {
     int32_t choice;
     int32_t id;       /* TOKEN, PROMPT_TOKEN */
     bool is_end;      /* TOKEN: it ended the answer and has no text */
-    int64_t position; /* PROMPT_TOKEN: index in the prompt */
+    int64_t position; /* PROMPT_TOKEN: index in the prompt; PROGRESS: tokens */
     const char *text; /* [n_text] and a NUL; TOKEN, CHOICE_END */
     int64_t n_text;
     bool has_logprob; /* false for the first prompt token */
@@ -208,6 +210,17 @@ typedef struct whim_job_times {
     whim_job_reason reason;
 } whim_job_times;
 whim_job_times whim_job_get_times(const whim_job *job);
+
+/* How far it is, at any time and from any thread that holds a reference. */
+typedef struct whim_job_look {
+    bool is_running;   /* it was in a step; else it waits for its first */
+    int64_t n_prompt;  /* tokens of its prompt, */
+    int64_t n_cached;  /* those that were known before, */
+    int64_t n_read;    /* and those that are read, cached ones too */
+    int64_t n_made;    /* tokens of all choices */
+    int64_t submitted; /* monotonic ns */
+} whim_job_look;
+whim_job_look whim_job_look_at(const whim_job *job);
 
 /* Give the reference back; a job that has not ended is cancelled. */
 void whim_job_release(whim_job *job);

@@ -183,6 +183,7 @@ static void take(whimbrel_request *r, const whim_job_event *from)
     static const whimbrel_event_kind kinds[] = {
         [WHIM_JOB_ADMITTED] = WHIMBREL_EVENT_STARTED,
         [WHIM_JOB_PROMPT_TOKEN] = WHIMBREL_EVENT_PROMPT_TOKEN,
+        [WHIM_JOB_PROGRESS] = WHIMBREL_EVENT_PROGRESS,
         [WHIM_JOB_TOKEN] = WHIMBREL_EVENT_TOKEN,
         [WHIM_JOB_CHOICE_END] = WHIMBREL_EVENT_END,
         [WHIM_JOB_DONE] = WHIMBREL_EVENT_DONE,

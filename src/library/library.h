@@ -104,6 +104,9 @@ WHIM_MUST_CHECK whim_err whim_requests_start(whimbrel_request *const *requests, 
 void whim_request_drop(whimbrel_request *request, whim_job_reason why);
 whim_job_times whim_request_times(const whimbrel_request *request);
 
+/* As whim_job_look_at; of one that was not started only n_prompt. */
+whim_job_look whim_request_look(const whimbrel_request *request);
+
 /* What tools and a schema must look like at least. INVALID with a message without a subject. */
 WHIM_MUST_CHECK whim_err whim_library_check_tools(const json_t *tools, whim_diag *diag);
 bool whim_library_has_tool(const json_t *tools, const char *name); /* of those that were checked */

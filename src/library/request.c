@@ -369,6 +369,7 @@ static whim_err job_make(making *m)
     r->cfg.max_repeated = o->may_repeat ? 0 : WHIM_REPETITION_LIMIT;
     r->cfg.ignore_eos = o->ignore_end;
     r->cfg.prompt_logprobs = o->prompt_logprobs ? o->prompt_top_logprobs : -1;
+    r->cfg.tell_progress = o->prompt_progress;
     r->cfg.think_open = r->open_think;
     r->cfg.think_budget = o->think_budget;
     r->cfg.think_end = WHIM_THINK_CLOSE;
@@ -598,6 +599,12 @@ void whim_request_drop(whimbrel_request *r, whim_job_reason why)
 whim_job_times whim_request_times(const whimbrel_request *r)
 {
     return r->lost ? (whim_job_times){0} : whim_job_get_times(r->job);
+}
+
+whim_job_look whim_request_look(const whimbrel_request *r)
+{
+    const whim_job *job = atomic_load(&r->job);
+    return job != NULL ? whim_job_look_at(job) : (whim_job_look){.n_prompt = r->prompt.n};
 }
 
 void whimbrel_free(whimbrel_request *r)

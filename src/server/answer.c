@@ -324,17 +324,31 @@ static void take_failed(whim_answer *a, int32_t p, const whimbrel_event *ev)
     whim_answer_cancel(a, WHIM_REASON_OTHER_FAILED);
 }
 
+static void take_progress(whim_answer *a, int32_t p, int64_t n_read)
+{
+    a->prompts[p].n_read = n_read;
+    if (a->task->ask.prompt_progress && a->task->stream && !a->run->failed &&
+        a->form->progress != NULL) {
+        a->form->progress(a, p);
+    }
+}
+
 void whim_answer_take(whim_answer *a, int32_t p, const whimbrel_event *ev)
 {
     whim_answer_choice *c = &a->choices[p * a->task->ask.n_choice + ev->choice];
     switch (ev->kind) {
     case WHIMBREL_EVENT_STARTED:
         a->prompts[p].n_cached = ev->n_cached;
+        a->prompts[p].started_ns = whim_clock_ns();
         a->run->n_admitted++;
         if (a->run->n_admitted == a->task->n_prompt && a->task->stream &&
             a->form->admitted != NULL) {
             a->form->admitted(a);
         }
+        take_progress(a, p, ev->n_cached);
+        break;
+    case WHIMBREL_EVENT_PROGRESS:
+        take_progress(a, p, ev->position);
         break;
     case WHIMBREL_EVENT_PROMPT_TOKEN:
         a->run->n_entry += (int64_t)(1 + ev->n_top) * a->task->ask.n_choice;
@@ -452,6 +466,15 @@ void whim_answer_item_end(whim_answer *a, whim_answer_choice *c)
         begin_item(a, c);
     }
     end_item(a, c);
+}
+
+void whim_answer_put_progress(const whim_answer *a, int32_t p, whim_str *out)
+{
+    const whim_answer_prompt *prompt = &a->prompts[p];
+    int64_t n_prompt = 0, ns = whim_clock_ns() - prompt->started_ns;
+    whimbrel_prompt_ids(a->task->requests[p], &n_prompt);
+    whim_put_form(out, "'prompt_progress':{'total':%l,'cache':%l,'processed':%l,'time_ms':%l}",
+                  n_prompt, prompt->n_cached, prompt->n_read, ns / WHIM_NS_PER_MS);
 }
 
 bool whim_answer_choice_text(const whim_answer_choice *c, whim_chat_event_kind kind, whim_str *out)

@@ -8,8 +8,8 @@
  *     fails fail; nothing after the client has gone but the end of the answer.
  *  2. For each choice: events, then one choice_end.
  *  3. Every answer writes one line of the log at its end.
- * Threads: whim_answer_route and whim_answer_thread_active from any thread; the rest on the answer
- * thread, but begin on the route's, and a large answer ends on another one. */
+ * Threads: whim_answer_route, whim_answer_thread_active and _list from any thread; the rest on the
+ * answer thread, but begin on the route's, and a large answer ends on another one. */
 #ifndef WHIM_SERVER_ANSWER_H
 #define WHIM_SERVER_ANSWER_H
 
@@ -73,6 +73,7 @@ const char *whim_finish_name(whim_finish finish);
 
 typedef struct whim_answer_prompt {
     int64_t n_cached;
+    int64_t n_read, started_ns;          /* of it so far; when its first step came */
     int64_t n_predicted, n_mispredicted; /* at the end */
     whim_answer_tokens echo;             /* with prompt_logprobs */
 } whim_answer_prompt;
@@ -95,6 +96,9 @@ typedef struct whim_answer_form {
     void (*begin)(whim_answer *a);
     /* n_cached of every prompt is known. Optional. Only for streams. */
     void (*admitted)(whim_answer *a);
+    /* More of prompt `p` is read, with task->ask.prompt_progress; the first time when it is
+     * admitted. Optional. Only for streams. */
+    void (*progress)(whim_answer *a, int32_t p);
     /* c->parts already holds the event; `part` is the part that it began or continued (its text
      * before the event was part->text.len - ev->n bytes long). */
     void (*event)(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
@@ -132,6 +136,9 @@ struct whim_answer {
     struct whim_answer_run *run; /* the core's */
 };
 
+/* How much of a prompt is read, as llama.cpp tells it: `"prompt_progress":{..}`. */
+void whim_answer_put_progress(const whim_answer *a, int32_t p, whim_str *out);
+
 /* Write a->out to the stream as one piece and empty it. Nothing is written once the client is
  * gone. */
 void whim_answer_send(whim_answer *a);
@@ -166,6 +173,8 @@ void whim_answer_route(const whim_api *api, whim_exchange *ex, const whim_answer
 WHIM_MUST_CHECK whim_err whim_answer_thread_open(whim_log *log, whim_answer_thread **out,
                                                  whim_diag *diag);
 int64_t whim_answer_thread_active(whim_answer_thread *answer_thread);
+/* What is being answered and what waits, without texts, as JSON; appended. */
+void whim_answer_thread_list(whim_answer_thread *answer_thread, whim_str *out);
 /* After the jobs' service has ended all of them and every exchange is closed. */
 void whim_answer_thread_close(whim_answer_thread *answer_thread);
 

@@ -485,6 +485,43 @@ int64_t whim_answer_thread_active(whim_answer_thread *w)
     return atomic_load(&w->n_active);
 }
 
+/* The lock is held, so the answer stays, and its requests with it. */
+static void put_requests(const whim_answer *a, int64_t now, whim_str *out)
+{
+    whim_exchange *ex = a->ex;
+    const whim_http_request *http = whim_exchange_request(ex);
+    for (int32_t p = 0; p < a->task->n_prompt; p++) {
+        whim_job_look look = whim_request_look(a->task->requests[p]);
+        const char *state = !look.is_running              ? "waiting"
+                            : look.n_read < look.n_prompt ? "reading"
+                                                          : "answering";
+        whim_put_form(out, "{'id':%q,'client':%q,'route':%q,'state':%q,'age_s':%r,",
+                      http->request_id, http->client, http->path, state,
+                      (double)((now - whim_exchange_start_ns(ex)) / WHIM_NS_PER_MS) / 1000);
+        whim_put_form(out,
+                      "'prompt_tokens':%l,'prompt_tokens_read':%l,'cached_tokens':%l,"
+                      "'generated_tokens':%l,'choices':%d},",
+                      look.n_prompt, look.n_read, look.n_cached, look.n_made,
+                      a->task->ask.n_choice);
+    }
+}
+
+void whim_answer_thread_list(whim_answer_thread *w, whim_str *out)
+{
+    int64_t now = whim_clock_ns();
+    whim_str_append(out, "{\"object\":\"list\",\"data\":[");
+    int64_t n = out->len;
+    pthread_mutex_lock(&w->lock);
+    for (answer_slot *slot = w->all; slot != NULL; slot = slot->all) {
+        if (slot->answer != NULL && slot->started) {
+            put_requests(slot->answer, now, out);
+        }
+    }
+    pthread_mutex_unlock(&w->lock);
+    out->len -= out->len > n && !out->failed; /* the last comma */
+    whim_str_append(out, "]}");
+}
+
 void whim_answer_thread_close(whim_answer_thread *w)
 {
     if (w == NULL) {

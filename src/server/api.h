@@ -46,6 +46,7 @@ typedef struct whim_api {
     whim_answer_thread *answer_thread;
     struct whim_response_store *responses; /* server/responses/store.h; NULL: none are kept */
     void (*put_metrics)(void *ctx, whim_str *out); /* the text of /metrics */
+    void (*put_history)(void *ctx, whim_str *out); /* of the last hour (metrics/history.h) */
     void *metrics_ctx;
 } whim_api;
 

@@ -28,6 +28,8 @@ static const whim_route table[] = {
     {"GET", "/openapi.json", false, false, whim_route_openapi, true},
     {"GET", "/version", false, false, whim_route_version, true},
     {"GET", "/metrics", false, false, whim_route_metrics, true},
+    {"GET", "/metrics/history", false, false, whim_route_history, true},
+    {"GET", "/requests", false, false, whim_route_requests},
     {"GET", "/", false, false, whim_route_page, true},
     {"GET", "/dashboard", false, false, whim_route_page, true},
     {"GET", "/favicon.ico", false, false, whim_route_page, true},

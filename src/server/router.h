@@ -33,6 +33,8 @@ whim_route_fn whim_route_template;            /* POST /apply-template */
 whim_route_fn whim_route_tokenizer;           /* GET /tokenizer_info */
 whim_route_fn whim_route_openapi;             /* GET /openapi.json */
 whim_route_fn whim_route_metrics;             /* GET /metrics */
+whim_route_fn whim_route_history;             /* GET /metrics/history */
+whim_route_fn whim_route_requests;            /* GET /requests */
 whim_route_fn whim_route_page;                /* GET /, /dashboard, /favicon.ico, /assets/{name} */
 
 typedef struct whim_route {

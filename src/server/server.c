@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "server/answer.h"
 #include "server/gate.h"
+#include "server/metrics/history.h"
 #include "server/metrics/metrics.h"
 #include "server/responses/store.h"
 #include "server/router.h"
@@ -36,6 +37,7 @@ struct whim_server {
     atomic_int progress;   /* in thousandths */
     int64_t stale_ns, start_ns;
     whim_meters meters;
+    whim_history *history;
     pthread_rwlock_t lock; /* of gate, which a reload replaces, of service and is_loaded */
     whim_gate *gate;
     whim_service *service; /* NULL: not there yet, or no more */
@@ -260,6 +262,21 @@ static void on_status(void *ctx, whim_exchange *ex, int status)
     whim_metrics_count(&s->meters, ex, status);
 }
 
+/* The lock is held. */
+static void look(whim_server *s)
+{
+    whim_metrics_look(&s->meters, &(whim_metrics_now){.http = whim_http_get_stats(s->http),
+                                                      .service = s->service,
+                                                      .state = atomic_load(&s->state),
+                                                      .progress = atomic_load(&s->progress)});
+}
+
+static void put_history(void *ctx, whim_str *out)
+{
+    whim_server *s = ctx;
+    whim_history_write(s->history, whim_clock_ns(), out);
+}
+
 static void put_metrics(void *ctx, whim_str *out)
 {
     whim_server *s = ctx;
@@ -273,10 +290,7 @@ static void put_metrics(void *ctx, whim_str *out)
         info.draft_kind = s->api.draft_kind;
         info.lookup = s->api.lookup;
     }
-    whim_metrics_look(&s->meters, &(whim_metrics_now){.http = whim_http_get_stats(s->http),
-                                                      .service = s->service,
-                                                      .state = atomic_load(&s->state),
-                                                      .progress = atomic_load(&s->progress)});
+    look(s);
     pthread_rwlock_unlock(&s->lock);
     whim_metrics_write(&s->meters, &info, out);
 }
@@ -318,6 +332,7 @@ whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out, whim_di
                           .commit = cfg->commit,
                           .log = cfg->http.log,
                           .put_metrics = put_metrics,
+                          .put_history = put_history,
                           .metrics_ctx = s};
     s->stale_ns = cfg->stale_ns == 0 ? stale_default_ns : cfg->stale_ns;
     pthread_rwlock_init(&s->lock, NULL);
@@ -331,6 +346,8 @@ whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out, whim_di
     WHIM_TRY_OUT(whim_answer_thread_open(cfg->http.log, &s->answer_thread, diag));
     s->responses = whim_response_store_create(WHIM_RESPONSES_BYTES);
     WHIM_TRY_OUT(whim_got(s->responses != NULL, diag, "no memory for responses that are kept"));
+    s->history = whim_history_create();
+    WHIM_TRY_OUT(whim_got(s->history != NULL, diag, "no memory for the dashboard's hour"));
     WHIM_TRY_OUT(whim_http_open(&http, &s->http, diag));
     *out = s;
     return WHIM_ERR_OK;
@@ -361,6 +378,7 @@ void whim_server_set_ready(whim_server *s, const whim_api *api)
     s->api.answer_thread = s->answer_thread;
     s->api.responses = s->responses;
     s->api.put_metrics = put_metrics;
+    s->api.put_history = put_history;
     s->api.metrics_ctx = s;
     pthread_rwlock_wrlock(&s->lock);
     s->service = whim_library_service(api->model);
@@ -397,7 +415,14 @@ int64_t whim_server_active(whim_server *s)
 
 void whim_server_tidy(whim_server *s)
 {
+    int64_t now = whim_clock_ns();
     whim_http_tidy(s->http);
+    if (whim_history_is_due(s->history, now)) {
+        pthread_rwlock_rdlock(&s->lock);
+        look(s);
+        pthread_rwlock_unlock(&s->lock);
+        whim_history_take(s->history, &s->meters, now);
+    }
 }
 
 whim_err whim_server_reload(whim_server *s, const whim_api_key *keys, int32_t n_key,
@@ -434,6 +459,7 @@ void whim_server_close(whim_server *s)
     }
     whim_answer_thread_close(s->answer_thread);
     whim_response_store_destroy(s->responses);
+    whim_history_destroy(s->history);
     whim_gate_destroy(s->gate);
     pthread_rwlock_destroy(&s->lock);
     whim_free(s);

@@ -63,7 +63,8 @@ void whim_server_detach(whim_server *server);
 /* Requests being read and answers under way. */
 int64_t whim_server_active(whim_server *server);
 
-/* Now and then, on a thread that nobody waits for: see whim_http_tidy. */
+/* Now and then, on a thread that nobody waits for: see whim_http_tidy; and a sample for the
+ * dashboard. */
 void whim_server_tidy(whim_server *server);
 
 /* Certificate and keys anew (SIGHUP). The old keys stop working at once. Also when the certificate

@@ -89,6 +89,8 @@ class Fake:
         self.loading = None  # None or how far it is, 0 to 1
         self.metrics = ""    # text of /metrics, or what makes it
         self.metrics_asked = 0
+        self.history = {"step_s": 5, "columns": [], "rows": []}  # of /metrics/history
+        self.running = []    # of /requests
         self.left = 0        # clients that went in the middle of an answer
         self.sampling = {"temperature": 0.25, "top_k": 40, "top_p": 0.9, "min_p": 0.05, "repetition_penalty": 1.0}
         self.thinking = False
@@ -160,6 +162,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             fake.metrics_asked += 1
             text = fake.metrics() if callable(fake.metrics) else fake.metrics
             self.answer(200, text.encode(), "text/plain; version=0.0.4")
+        elif path == "/metrics/history":
+            self.json(200, fake.history)
+        elif path == "/requests":
+            self.json(200, {"object": "list", "data": fake.running})
         elif path == "/v1/models":
             self.json(200, fake.models())
         elif path == "/version":

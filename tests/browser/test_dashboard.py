@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard: what it reads, draws and says; what it does when the server goes or wants a key."""
+import json
 import pathlib
 import re
 import threading
@@ -149,6 +150,94 @@ def test_a_late_answer_is_asked_for_again(profile, fake):
     assert asked.wait(LIMIT)
     page.until(LIVE)
     held.set()
+
+
+HISTORY = ("whimbrel:tokens_total{kind=\"generated\"}", "whimbrel:requests_running",
+           *(f'whimbrel:time_to_first_token_seconds_bucket{{le="{limit}"}}' for limit in ("2", "2.5", "3", "+Inf")))
+
+
+def hour(n, age=1):
+    """Samples of a server that makes 50 tokens a second, and each 5 s has two first tokens between 2.5 and 3 s."""
+    rows = [[1000 * (age + 5 * (n - 1 - i)), 250, int(i == 0), 0, 0, 2, 2] for i in range(n)]
+    return {"step_s": 5, "columns": list(HISTORY), "rows": rows}
+
+
+def test_it_opens_with_the_hour_that_the_server_kept(profile, fake):
+    measured = Measured()
+    measured.step, measured.counters['tokens_total{kind="generated"}'] = lambda: None, 250 * 720
+    fake.history = hour(720)
+    page = dashboard(profile, fake, measured)
+    points = page.js("document.querySelector('#made path.line').getAttribute('d').split('L').length")
+    assert 58 <= points <= 62, "five minutes of it are shown at first"
+    page.js("(e => { e.value = '3600'; e.dispatchEvent(new Event('change')); })(document.querySelector('#span'))")
+    points = page.js("document.querySelector('#made path.line').getAttribute('d').split('L').length")
+    assert 715 <= points <= 720 and page.count("#made path.line") == 1
+    assert "−60 min" in page.js("document.querySelector('#made .plot').textContent")
+    assert numbers(page, "made")["generated"][2:] == ["50"] * 2
+    low, high = (float(x.split()[0]) for x in numbers(page, "first")["p99"][1::2])
+    assert 2.5 < low <= high <= 3, "percentiles come of the same buckets"
+    page.shot("dashboard-hour")
+
+
+def test_what_a_hidden_tab_missed_comes_from_the_server(profile, fake):
+    measured = Known()
+    page = dashboard(profile, fake, measured)
+    page.pass_time(10)
+    page.click("#pause")
+    page.until("document.querySelector('#state').innerText === 'Paused'")
+    made = measured.counters['tokens_total{kind="generated"}']
+    page.pass_time(60)
+    fake.history = hour(14)
+    fake.history["rows"][0][1] = made + 250
+    measured.made(250 * 14)
+    before = page.js("document.querySelectorAll('#made path.line').length")
+    page.click("#pause")
+    page.until(LIVE)
+    assert before == page.count("#made path.line") == 1, "there is no gap"
+
+
+@pytest.mark.parametrize("history", [
+    {}, {"columns": 5, "rows": []}, {"columns": ["a"], "rows": [[1]]}, {"columns": ["a", "}{"], "rows": [[1, 2, "x"]]},
+    {"columns": list(HISTORY), "rows": [[1e300] * 7, [None] * 7]}, [1], "text",
+])
+def test_odd_history_is_left_out(profile, fake, history):
+    fake.history = history
+    page = dashboard(profile, fake, Known())
+    page.pass_time(20)
+    near(tiles(page)["Generated"], 123)
+    assert page.count("#made path.line") == 1
+
+
+def request(number, **more):
+    return {"id": f"req_{number}", "client": "192.168.1.7", "route": "/v1/chat/completions", "state": "answering",
+            "age_s": 12.34 + number, "prompt_tokens": 1200, "prompt_tokens_read": 1200, "cached_tokens": 0,
+            "generated_tokens": 321, "choices": 1, **more}
+
+
+def test_requests_that_run(profile, fake):
+    fake.running = [request(1), request(2, state="reading", prompt_tokens_read=448, generated_tokens=0),
+                    request(3, state="waiting", prompt_tokens_read=0, generated_tokens=0, age_s=700),
+                    request(4, id="<img src=x onerror=alert(1)>", client="<b>", state="other")]
+    page = dashboard(profile, fake)
+    rows = page.js("[...document.querySelectorAll('#request-rows tr')].map(r => [...r.cells].map(c => c.innerText.trim()))")
+    assert [r[0].split()[0] for r in rows][:1] + [r[0] for r in rows[2:]] == ["req_3",
+        "req_2 /v1/chat/completions", "req_1 /v1/chat/completions"], "the oldest first"
+    assert rows[0][1:] == ["192.168.1.7", "waiting", "11 min 40 s", "0 of 1,200", "0"]
+    assert rows[2][1:] == ["192.168.1.7", "reading its prompt", "14.3 s", "448 of 1,200", "0"]
+    assert page.js("document.querySelector('#request-rows progress').value") == 448
+    assert rows[1][0].startswith("<img") and page.count("#requests img, #requests b") == 0
+    assert page.js("document.querySelector('#no-requests').hidden")
+    assert access.violations(page) == []
+    page.shot("dashboard-requests", whole=True)
+    fake.running = []
+    page.pass_time(4)
+    assert page.count("#request-rows tr") == 0 and not page.js("document.querySelector('#no-requests').hidden")
+    fake.running = [request(i) for i in range(300)]
+    page.pass_time(4)
+    assert page.count("#request-rows tr") == 101
+    fake.running = "no list"
+    page.pass_time(4)
+    assert page.count("#request-rows tr") == 0
 
 
 def test_restart_of_the_server_is_no_negative_rate(profile, fake):
@@ -316,6 +405,14 @@ def test_real_server(profile, real):
     page.until(LIVE)
     assert page.text("#model").startswith("SmolLM2") and tiles(page)["Memory used"].endswith("%")
     assert page.text("#proposer").endswith("lookup")
+    held = post(real.port, "/metrics/history", {})
+    assert held.status == 405
+    kept = json.loads(get(real.port, "/metrics/history").text())
+    source = (ROOT / "web" / "dashboard_series.js").read_text(encoding="utf-8")
+    drawn = {n for n in re.findall(r'"(whimbrel:\w+)"', source.split("loading:")[0])}
+    there = {re.sub("_(bucket|count|sum)$", "", c.split("{")[0]) for c in kept["columns"]}
+    assert {re.sub("_(count|sum)$", "", n) for n in drawn} <= there, "a chart without a past"
+    assert kept["rows"] and all(len(row) == 1 + len(kept["columns"]) for row in kept["rows"])
     answer = post(real.port, "/v1/completions", {"prompt": "The sea is", "max_tokens": 24, "ignore_eos": True})
     assert answer.status == 200
     page.until("[...document.querySelectorAll('.tile')].every(t => t.querySelector('dd').innerText !== '–')")

@@ -146,6 +146,18 @@ class OpenAiStream:
         self.finish = {}
         self.usage = None
         self.failed = False
+        self.progress = {}  # of each choice
+
+    def check_progress(self, event):
+        """Only who asks is told, before the first piece of the answer, and it only grows."""
+        assert self.request.get("return_progress"), "progress that nobody asked for"
+        now, (choice,) = event["prompt_progress"], event["choices"]
+        assert not choice.get("delta") and not choice.get("text") and choice["finish_reason"] is None, choice
+        before = self.progress.get(choice["index"], {"processed": 0, "time_ms": 0})
+        assert set(now) == {"total", "cache", "processed", "time_ms"} and all(type(x) is int for x in now.values()), now
+        assert 0 <= now["cache"] <= now["processed"] <= now["total"] and before["processed"] <= now["processed"], now
+        assert before["time_ms"] <= now["time_ms"], now
+        self.progress[choice["index"]] = now
 
     def take(self, name, event):
         """True when the stream is over."""
@@ -161,7 +173,10 @@ class OpenAiStream:
             return False
         check_envelope(event, self.kind, self.prefix)
         timed = {"timings"} if self.request.get("return_timings") and not event["choices"] else set()
-        assert set(event) == ENVELOPE | ({"usage"} if self.include_usage else set()) | timed, set(event)
+        read = {"prompt_progress"} & set(event)
+        if read:
+            self.check_progress(event)
+        assert set(event) == ENVELOPE | ({"usage"} if self.include_usage else set()) | timed | read, set(event)
         same = [event[k] for k in ("id", "created", "model", "system_fingerprint")]
         self.first = self.first or same
         assert same == self.first, (same, self.first)
@@ -184,7 +199,8 @@ class OpenAiStream:
                 self.open(choice)
             else:
                 assert ("token_ids" in choice) == bool(self.request.get("return_token_ids")), choice
-                self.delta(choice)
+                if not read:
+                    self.delta(choice)
             if choice["finish_reason"] is not None:
                 self.finish[index] = choice["finish_reason"]
         return False

@@ -28,6 +28,7 @@ class CompletionStream:
 
     def __init__(self, request):
         prompt = request.get("prompt")
+        self.asks = request.get("return_progress")
         first = prompt[0] if isinstance(prompt, list) and prompt else None
         n_prompt = len(prompt) if isinstance(first, (str, list)) else 1
         self.left = n_prompt * (request.get("n_cmpl") or request.get("n") or 1)
@@ -36,6 +37,10 @@ class CompletionStream:
         assert name is None and event != "[DONE]", event
         if "error" in event:
             return True
+        if "prompt_progress" in event:
+            assert event["content"] == "" and not event["stop"] and self.asks, event
+            check_one(event, PIECE | {"prompt_progress"})
+            return False
         check_one(event, LAST if event["stop"] else PIECE)
         self.left -= event["stop"]
         return self.left == 0

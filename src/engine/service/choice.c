@@ -109,6 +109,20 @@ static void report(whim_choice *c, const whim_sampled *token, bool is_end)
                           });
 }
 
+/* A request that gave its memory up is read again; that is no news. */
+void whim_choice_fed(whim_choice *c, int64_t n_tok)
+{
+    whim_job *job = c->job;
+    int64_t n = n_tok < job->cfg.n_prompt ? n_tok : job->cfg.n_prompt;
+    if (c->index > 0 || n <= atomic_load_explicit(&job->n_read, memory_order_relaxed)) {
+        return;
+    }
+    atomic_store_explicit(&job->n_read, n, memory_order_relaxed);
+    if (job->cfg.tell_progress) {
+        whim_job_push(job, &(whim_job_event){.kind = WHIM_JOB_PROGRESS, .position = n});
+    }
+}
+
 /* Not before min_tokens, like the model's own ends. */
 static bool goes_in_circles(whim_choice *c)
 {

@@ -66,6 +66,8 @@ void whim_choice_admit(whim_choice *c)
     job->admitted = true;
     job->times.admitted = whim_clock_ns();
     job->times.n_cached = info.n_cached;
+    atomic_store_explicit(&job->n_read, info.n_cached, memory_order_relaxed);
+    atomic_store_explicit(&job->n_known, info.n_cached, memory_order_relaxed);
     whim_service_count_admitted(s, job);
     whim_job_push(job, &(whim_job_event){.kind = WHIM_JOB_ADMITTED, .n_cached = info.n_cached});
     whim_log_debug(s->cfg.log, "admit", whim_log_text("id", job->cfg.id),

@@ -97,6 +97,7 @@ void whim_group_results_take(whim_group *g, const whim_flight *f)
         if (item->req == NULL) {
             continue; /* it has ended while the step was under way */
         }
+        whim_choice_fed(c, f->len[i] + item->n_tok);
         if (item->n_out > 0 && tells_prompt(c)) {
             int64_t at = f->len[i] + item->n_tok - item->n_out;
             whim_choice_prompt_rows(c, f->first_out + out - item->n_out, at, item->n_out);

@@ -77,6 +77,9 @@ struct whim_job {
     bool lost; /* memory ran out for an event: there are no more but the last */
     whim_job_times times;
     atomic_int cancel; /* any thread: whim_job_reason */
+    /* any thread may look: tokens of the prompt that were known (-1: not admitted yet) and that are
+     * read, and tokens that were made */
+    atomic_llong n_known, n_read, n_said;
     const char *unfit; /* why the request cannot be answered by this model, or NULL; a literal */
     whim_diag trouble; /* what went wrong, as the log says it */
     /* The queue: the service writes `pending`, the reader takes it whole and reads it from
@@ -233,6 +236,9 @@ bool whim_choice_reserve(whim_choice *choice, int64_t n);
  * model (job->unfit). */
 WHIM_MUST_CHECK whim_err whim_choice_pick(whim_choice *choice, int64_t out, int32_t *token,
                                           whim_diag *diag);
+
+/* So many tokens of it have been fed: say how much of the prompt is read. */
+void whim_choice_fed(whim_choice *choice, int64_t n_tok);
 
 /* Report log-probabilities of prompt tokens from rows [out, out + n) that begin at position
  * `at`. */

@@ -149,6 +149,7 @@ whim_err whim_job_create(whim_service *service, const whim_job_cfg *cfg, whim_jo
     job->times.submitted = whim_clock_ns();
     job->cfg.received_ns = cfg->received_ns > 0 ? cfg->received_ns : job->times.submitted;
     job->times.n_prompt = cfg->n_prompt;
+    atomic_init(&job->n_known, -1);
     atomic_init(&job->refs, 1);
     whim_arena_init(&job->arena);
     pthread_mutex_init(&job->lock, NULL);
@@ -293,6 +294,19 @@ void whim_job_stop_choice(whim_job *job, int32_t choice)
 whim_job_times whim_job_get_times(const whim_job *job)
 {
     return job->times;
+}
+
+whim_job_look whim_job_look_at(const whim_job *job)
+{
+    int64_t known = atomic_load_explicit(&job->n_known, memory_order_relaxed);
+    return (whim_job_look){
+        .is_running = known >= 0,
+        .n_prompt = job->cfg.n_prompt,
+        .n_cached = known > 0 ? known : 0,
+        .n_read = atomic_load_explicit(&job->n_read, memory_order_relaxed),
+        .n_made = atomic_load_explicit(&job->n_said, memory_order_relaxed),
+        .submitted = job->times.submitted,
+    };
 }
 
 void whim_job_release(whim_job *job)

@@ -63,6 +63,7 @@ void whim_choice_count(whim_choice *c)
         whim_meter_observe(s->meters, ITL, now - c->last_ns);
     }
     c->last_ns = now;
+    atomic_fetch_add_explicit(&job->n_said, 1, memory_order_relaxed);
     whim_meter_add(s->meters, TOKENS, WHIM_LABEL_TOKENS_GENERATED, 1);
 }
 

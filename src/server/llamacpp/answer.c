@@ -159,6 +159,17 @@ static void event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
     whim_answer_send(a);
 }
 
+static void progress(whim_answer *a, int32_t p)
+{
+    whim_answer_choice *c = &a->choices[p * a->task->ask.n_choice];
+    whim_str_append(&a->out, "data: ");
+    put_head(a, c, "", 0, &a->out);
+    whim_str_append(&a->out, ",\"stop\":false,");
+    whim_answer_put_progress(a, p, &a->out);
+    whim_str_append(&a->out, "}\n\n");
+    whim_answer_send(a);
+}
+
 /* The last event has times, which are known when all answers have ended. */
 static void choice_end(whim_answer *a, whim_answer_choice *c)
 {
@@ -204,8 +215,8 @@ static void fail(whim_answer *a, const whim_fault *fault)
     whim_answer_send(a);
 }
 
-#define FORM                                                              \
-    .id_prefix = "cmpl-", .dialect = WHIM_DIALECT_OPENAI, .event = event, \
+#define FORM                                                                                    \
+    .id_prefix = "cmpl-", .dialect = WHIM_DIALECT_OPENAI, .event = event, .progress = progress, \
     .choice_end = choice_end, .finish = finish, .fail = fail, .keep_alive = whim_openai_keep_alive
 const whim_answer_form whim_llamacpp_completion_form = {.read = whim_llamacpp_read_completion,
                                                         FORM};

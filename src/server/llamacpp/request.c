@@ -26,7 +26,8 @@ static bool read_shared(const whim_api *api, const whim_fields *f, whim_task *ta
         !whim_field_int(f, "n_cmpl", 1, WHIM_MAX_CHOICES, &n) ||
         !whim_field_int(f, "n_probs", 0, WHIM_MAX_TOP, &top) ||
         !whim_field_int(f, "seed", INT64_MIN, INT64_MAX, &seed) ||
-        !whim_field_bool(f, "return_tokens", &tokens)) {
+        !whim_field_bool(f, "return_tokens", &tokens) ||
+        !whim_field_bool(f, "return_progress", &task->ask.prompt_progress)) {
         return false;
     }
     if (seed == -1) { /* any */

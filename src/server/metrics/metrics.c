@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/os/facts.h"
-#include "server/api.h"
+#include "server/answer.h"
 #include "server/fault.h"
 #include "server/router.h"
 
@@ -147,13 +147,19 @@ static void put_value(whim_str *out, whim_meter_unit unit, int64_t value)
 }
 
 void whim_metrics_put_histogram(whim_str *out, const whim_meters *m, const whim_meter_spec *spec,
-                                const char *name, const char *labels)
+                                const char *name, const char *labels, const char *const *limits,
+                                int32_t n_limit)
 {
     int64_t count = 0, sum = load(m, spec->cell + spec->n_cell + 1);
+    int32_t told = 0;
     for (int32_t i = 0; i <= spec->n_cell; i++) {
+        const char *limit = i < spec->n_cell ? spec->limits[i] : "+Inf";
         count += load(m, spec->cell + i);
-        whim_str_printf(out, "%s_bucket{%sle=\"%s\"} %" PRId64 "\n", name, labels,
-                        i < spec->n_cell ? spec->limits[i] : "+Inf", count);
+        if (i == spec->n_cell || (told < n_limit && strcmp(limits[told], limit) == 0)) {
+            whim_str_printf(out, "%s_bucket{%sle=\"%s\"} %" PRId64 "\n", name, labels, limit,
+                            count);
+            told++;
+        }
     }
     int n = (int)strlen(labels) - 1; /* without the comma */
     const char *open = n > 0 ? "{" : "", *close = n > 0 ? "}" : "";
@@ -286,7 +292,7 @@ void whim_metrics_write(const whim_meters *m, const whim_metrics_info *info, whi
         const whim_meter_spec *spec = &whim_meter_specs[i];
         whim_metrics_put_head(out, spec->name, types[spec->type], spec->help);
         if (spec->type == WHIM_METER_HISTOGRAM) {
-            whim_metrics_put_histogram(out, m, spec, spec->name, "");
+            whim_metrics_put_histogram(out, m, spec, spec->name, "", spec->limits, spec->n_cell);
         } else {
             put_cells(out, m, spec, info);
         }
@@ -294,18 +300,37 @@ void whim_metrics_write(const whim_meters *m, const whim_metrics_info *info, whi
     whim_metrics_put_compat(out, m, info);
 }
 
+/* Takes the body. No line in the log: somebody asks every few seconds. */
+static void reply(const whim_api *api, whim_exchange *ex, const char *type, whim_str *body)
+{
+    if (body->failed) {
+        whim_fault fault;
+        whim_fault_no_memory(&fault);
+        whim_api_refuse(api, ex, &fault);
+    } else {
+        whim_exchange_add_header(ex, "Cache-Control", "no-store");
+        whim_exchange_reply(ex, 200, type, whim_str_text(body), body->len);
+    }
+    whim_str_deinit(body);
+}
+
 void whim_route_metrics(const whim_api *api, whim_exchange *ex)
 {
     whim_str body = {0};
     api->put_metrics(api->metrics_ctx, &body);
-    if (body.failed) {
-        whim_fault fault;
-        whim_fault_no_memory(&fault);
-        whim_api_refuse(api, ex, &fault);
-    } else { /* no line in the log: somebody asks every few seconds */
-        whim_exchange_add_header(ex, "Cache-Control", "no-store");
-        whim_exchange_reply(ex, 200, "text/plain; version=0.0.4; charset=utf-8",
-                            whim_str_text(&body), body.len);
-    }
-    whim_str_deinit(&body);
+    reply(api, ex, "text/plain; version=0.0.4; charset=utf-8", &body);
+}
+
+void whim_route_history(const whim_api *api, whim_exchange *ex)
+{
+    whim_str body = {0};
+    api->put_history(api->metrics_ctx, &body);
+    reply(api, ex, "application/json", &body);
+}
+
+void whim_route_requests(const whim_api *api, whim_exchange *ex)
+{
+    whim_str body = {0};
+    whim_answer_thread_list(api->answer_thread, &body);
+    reply(api, ex, "application/json", &body);
 }

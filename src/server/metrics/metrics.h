@@ -58,9 +58,11 @@ void whim_metrics_put_quoted(whim_str *out, const char *text);
 
 void whim_metrics_put_head(whim_str *out, const char *name, const char *type, const char *help);
 
-/* The lines of a histogram; `labels` is "" or `a="b",`. */
+/* The lines of a histogram; `labels` is "" or `a="b",`. Of its limits those are told that are among
+ * `limits`, which are in order. */
 void whim_metrics_put_histogram(whim_str *out, const whim_meters *meters,
-                                const whim_meter_spec *spec, const char *name, const char *labels);
+                                const whim_meter_spec *spec, const char *name, const char *labels,
+                                const char *const *limits, int32_t n_limit);
 
 /* The same numbers under other names. Nothing before there is a model: its name is a label of
  * theirs. */

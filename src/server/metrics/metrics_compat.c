@@ -45,9 +45,11 @@ typedef struct row {
     whim_compat server;
     row_form form;
     const char *name, *type, *help;
-    term top, bottom;  /* VALUE */
-    int32_t meter;     /* HISTOGRAM, LABELLED */
-    const char *label; /* LABELLED */
+    term top, bottom;          /* VALUE */
+    int32_t meter;             /* HISTOGRAM, LABELLED */
+    const char *label;         /* LABELLED */
+    const char *const *limits; /* HISTOGRAM: [n_limit] */
+    int32_t n_limit;
 } row;
 
 #define TERM(...)   \
@@ -65,8 +67,15 @@ typedef struct row {
 static const row rows[] = {
 #define VALUE(server, name, type, top, bottom, help) \
     {WHIM_COMPAT_##server, ROW_VALUE, name, TYPE_##type, help, top, bottom},
-#define HISTOGRAM(server, name, id, help) \
-    {WHIM_COMPAT_##server, ROW_HISTOGRAM, name, "histogram", help, .meter = WHIM_METER_##id},
+#define HISTOGRAM(server, name, id, buckets, help) \
+    {WHIM_COMPAT_##server,                         \
+     ROW_HISTOGRAM,                                \
+     name,                                         \
+     "histogram",                                  \
+     help,                                         \
+     .meter = WHIM_METER_##id,                     \
+     .limits = whim_bucket_texts_##buckets,        \
+     .n_limit = WHIM_BUCKETS_##buckets##_COUNT},
 #define LABELLED(server, name, label_, id, help)                         \
     {WHIM_COMPAT_##server,     ROW_LABELLED,   name, TYPE_COUNTER, help, \
      .meter = WHIM_METER_##id, .label = label_},
@@ -122,7 +131,7 @@ static void put_row(whim_str *out, const whim_meters *m, const row *r, const cha
     const whim_meter_spec *spec = &whim_meter_specs[r->meter];
     whim_metrics_put_head(out, r->name, r->type, r->help);
     if (r->form == ROW_HISTOGRAM) {
-        whim_metrics_put_histogram(out, m, spec, r->name, labels);
+        whim_metrics_put_histogram(out, m, spec, r->name, labels, r->limits, r->n_limit);
     } else if (r->form == ROW_LABELLED) {
         for (int32_t i = 0; i < spec->n_cell; i++) {
             whim_str_printf(out, "%s{%s%s=\"%s\"}", r->name, labels, r->label,

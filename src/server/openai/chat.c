@@ -15,13 +15,18 @@ static void open_delta(whim_answer *a, const whim_answer_choice *c)
     whim_put_form(&a->out, "{'index':%d,'delta':{", c->index);
 }
 
-static void close_delta(whim_answer *a, whim_answer_choice *c)
+static void put_delta_end(whim_answer *a, whim_answer_choice *c)
 {
     whim_str_append(&a->out, "},\"logprobs\":");
     whim_openai_put_chat_logprobs(a, c);
     whim_openai_put_end(a, c, c->ended);
     whim_str_append_char(&a->out, '}');
     whim_answer_choice_covered(c);
+}
+
+static void close_delta(whim_answer *a, whim_answer_choice *c)
+{
+    put_delta_end(a, c);
     whim_openai_send_chunk(a);
 }
 
@@ -36,6 +41,14 @@ static void chat_begin(whim_answer *a)
         whim_str_append(&a->out, "\"role\":\"assistant\",\"content\":\"\"");
         close_delta(a, &a->choices[i]);
     }
+}
+
+/* An empty delta: clients that do not know the field see nothing new. */
+static void chat_progress(whim_answer *a, int32_t p)
+{
+    open_delta(a, &a->choices[0]);
+    put_delta_end(a, &a->choices[0]);
+    whim_openai_send_progress(a, p);
 }
 
 /* Reasoning goes out under the two names that clients look for. */
@@ -133,6 +146,7 @@ static const whim_answer_form chat_form = {
     .dialect = WHIM_DIALECT_OPENAI,
     .state_bytes = sizeof(chat_state),
     .begin = chat_begin,
+    .progress = chat_progress,
     .event = chat_event,
     .choice_end = chat_choice_end,
     .finish = chat_finish,

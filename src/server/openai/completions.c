@@ -282,6 +282,17 @@ static void text_begin(whim_answer *a)
     }
 }
 
+static void text_progress(whim_answer *a, int32_t p)
+{
+    const text_state *s = a->state;
+    const whim_answer_choice *c = &a->choices[p * a->task->ask.n_choice];
+    whim_str_append_n(&a->out, whim_str_text(&s->head), s->head.len);
+    whim_put_form(&a->out, "{'index':%d,'text':'','logprobs':null", c->index);
+    whim_openai_put_end(a, c, false);
+    whim_str_append_char(&a->out, '}');
+    whim_openai_send_progress(a, p);
+}
+
 static void text_event(whim_answer *a, whim_answer_choice *c, whim_answer_part *part,
                        const whim_chat_event *ev)
 {
@@ -340,6 +351,7 @@ static const whim_answer_form text_form = {
     .dialect = WHIM_DIALECT_OPENAI,
     .state_bytes = sizeof(text_state),
     .begin = text_begin,
+    .progress = text_progress,
     .event = text_event,
     .choice_end = text_choice_end,
     .finish = text_finish,

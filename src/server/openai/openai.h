@@ -7,7 +7,7 @@
 #include "server/answer.h"
 #include "server/api.h"
 
-/* n, stop, stream_options, response_format. */
+/* n, stop, stream_options, return_progress, response_format. */
 bool whim_openai_read_shared(const whim_fields *f, whim_task *task);
 
 /* A whole chat request, all but the prompt: also what /tokenize and /apply-template take. */
@@ -31,6 +31,8 @@ bool whim_openai_read_ids(const whim_api *api, const whim_fields *f, const char 
 void whim_openai_put_head(const whim_answer *a, const char *object, whim_str *out);
 /* After the choices of a chunk: `"usage":..` where asked for, the braces, and send it. */
 void whim_openai_send_chunk(whim_answer *a);
+/* The same with how much of prompt `p` is read. */
+void whim_openai_send_progress(whim_answer *a, int32_t p);
 /* The end of a choice or of a piece of it: `,"finish_reason":..` (null unless it `finishes`), a
  * stop_reason of an answer that went in circles, and where asked for the ids of the pending
  * tokens. */

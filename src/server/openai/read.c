@@ -68,6 +68,7 @@ bool whim_openai_read_shared(const whim_fields *f, whim_task *task)
 {
     int64_t n = 1;
     if (!whim_field_int(f, "n", 1, WHIM_MAX_CHOICES, &n) ||
+        !whim_field_bool(f, "return_progress", &task->ask.prompt_progress) ||
         !whim_task_read_stops(f, "stop", task) || !read_stream_options(f, task) ||
         !read_response_format(f, task)) {
         return false;

@@ -44,7 +44,7 @@ static void put_timings(const whim_answer *a, whim_str *out)
                     n > 0 && t.decode_ms > 0 ? (double)n * 1000 / t.decode_ms : 0.0);
 }
 
-void whim_openai_send_chunk(whim_answer *a)
+static void put_chunk_usage(whim_answer *a)
 {
     whim_str_append_char(&a->out, ']');
     if (a->task->continuous_usage) {
@@ -53,6 +53,20 @@ void whim_openai_send_chunk(whim_answer *a)
     } else if (a->task->include_usage) {
         whim_str_append(&a->out, ",\"usage\":null");
     }
+}
+
+void whim_openai_send_chunk(whim_answer *a)
+{
+    put_chunk_usage(a);
+    whim_str_append(&a->out, "}\n\n");
+    whim_answer_send(a);
+}
+
+void whim_openai_send_progress(whim_answer *a, int32_t p)
+{
+    put_chunk_usage(a);
+    whim_str_append_char(&a->out, ',');
+    whim_answer_put_progress(a, p, &a->out);
     whim_str_append(&a->out, "}\n\n");
     whim_answer_send(a);
 }

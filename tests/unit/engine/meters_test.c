@@ -45,26 +45,52 @@ static void names_keep_the_rules(void **state)
 static void limits_are_sound(void **state)
 {
     (void)state;
-    const int64_t *sets[] = {whim_buckets_LATENCY, whim_buckets_SHORT, whim_buckets_POWERS};
+    const int64_t *sets[] = {whim_buckets_LATENCY, whim_buckets_SHORT, whim_buckets_FINE,
+                             whim_buckets_POWERS};
     const int32_t counts[] = {WHIM_BUCKETS_LATENCY_COUNT, WHIM_BUCKETS_SHORT_COUNT,
-                              WHIM_BUCKETS_POWERS_COUNT};
-    for (int32_t s = 0; s < 3; s++) {
+                              WHIM_BUCKETS_FINE_COUNT, WHIM_BUCKETS_POWERS_COUNT};
+    for (int32_t s = 0; s < 4; s++) {
         for (int32_t i = 1; i < counts[s]; i++) {
             assert_true(sets[s][i] > sets[s][i - 1]);
         }
     }
     assert_int_equal(whim_buckets_LATENCY[0], WHIM_NS_PER_MS);
     assert_int_equal(whim_buckets_LATENCY[WHIM_BUCKETS_LATENCY_COUNT - 1], 600 * WHIM_NS_PER_S);
-    const whim_meter_spec *specs[] = {&whim_meter_specs[WHIM_METER_TTFT],
-                                      &whim_meter_specs[WHIM_METER_ITL],
-                                      &whim_meter_specs[WHIM_METER_STEP_SEQS]};
-    for (int32_t s = 0; s < 3; s++) {
-        double scale = s < 2 ? 1e9 : 1;
+    const whim_meter_spec *specs[] = {
+        &whim_meter_specs[WHIM_METER_QUEUE_TIME], &whim_meter_specs[WHIM_METER_STEP_TIME],
+        &whim_meter_specs[WHIM_METER_TTFT], &whim_meter_specs[WHIM_METER_STEP_SEQS]};
+    for (int32_t s = 0; s < 4; s++) {
+        double scale = s < 3 ? 1e9 : 1;
         assert_int_equal(specs[s]->n_cell, counts[s]);
         for (int32_t i = 0; i < counts[s]; i++) {
             assert_int_equal((int64_t)(strtod(specs[s]->limits[i], NULL) * scale + 0.5),
                              sets[s][i]);
         }
+    }
+}
+
+static bool is_limit(const whim_meter_spec *spec, const char *limit)
+{
+    bool found = false;
+    for (int32_t i = 0; i < spec->n_cell && !found; i++) {
+        found = strcmp(spec->limits[i], limit) == 0;
+    }
+    return found;
+}
+
+/* So that who asks for the number up to a limit of the coarse sets is still told it. */
+static void fine_limits_have_all_others(void **state)
+{
+    (void)state;
+    const whim_meter_spec *fine = &whim_meter_specs[WHIM_METER_TTFT];
+    for (int32_t i = 0; i < WHIM_BUCKETS_LATENCY_COUNT; i++) {
+        assert_true(is_limit(fine, whim_bucket_texts_LATENCY[i]));
+    }
+    for (int32_t i = 0; i < WHIM_BUCKETS_SHORT_COUNT; i++) {
+        assert_true(is_limit(fine, whim_bucket_texts_SHORT[i]));
+    }
+    for (int32_t i = 1; i < fine->n_cell; i++) { /* a quarter apart at most */
+        assert_true(4 * whim_buckets_FINE[i] <= 5 * whim_buckets_FINE[i - 1]);
     }
 }
 
@@ -85,7 +111,7 @@ static void values_fall_into_their_buckets(void **state)
     (void)state;
     static whim_meters m;
     static const int64_t values[] = {
-        -5, 0, 1000000, 1000001, 600 * WHIM_NS_PER_S, 600 * WHIM_NS_PER_S + 1};
+        -5, 0, 500000, 500001, 600 * WHIM_NS_PER_S, 600 * WHIM_NS_PER_S + 1};
     int64_t sum = 0;
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         whim_meter_observe(&m, TTFT, values[i]);
@@ -93,9 +119,9 @@ static void values_fall_into_their_buckets(void **state)
     }
     assert_int_equal(whim_meter_get(&m, TTFT, 0), 3);
     assert_int_equal(whim_meter_get(&m, TTFT, 1), 1);
-    assert_int_equal(whim_meter_get(&m, TTFT, WHIM_BUCKETS_LATENCY_COUNT - 1), 1);
-    assert_int_equal(whim_meter_get(&m, TTFT, WHIM_BUCKETS_LATENCY_COUNT), 1);
-    assert_int_equal(whim_meter_get(&m, TTFT, WHIM_BUCKETS_LATENCY_COUNT + 1), sum);
+    assert_int_equal(whim_meter_get(&m, TTFT, WHIM_BUCKETS_FINE_COUNT - 1), 1);
+    assert_int_equal(whim_meter_get(&m, TTFT, WHIM_BUCKETS_FINE_COUNT), 1);
+    assert_int_equal(whim_meter_get(&m, TTFT, WHIM_BUCKETS_FINE_COUNT + 1), sum);
     assert_int_equal(whim_meter_get(&m, QUEUE_TIME, WHIM_BUCKETS_LATENCY_COUNT + 1), 0);
     assert_int_equal(whim_meter_get(&m, ITL, 0), 0);
 }
@@ -139,6 +165,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_keep_the_rules),
         cmocka_unit_test(limits_are_sound),
+        cmocka_unit_test(fine_limits_have_all_others),
         cmocka_unit_test(cells_lie_one_after_the_other),
         cmocka_unit_test(values_fall_into_their_buckets),
         cmocka_unit_test(labels_of_what_comes),

@@ -147,7 +147,7 @@ typedef struct answer {
     bool failed, admitted;
     whim_err err;
     char message[128];
-    int64_t n_cached;
+    int64_t n_cached, n_read, n_told; /* of the prompt, as last told; how often */
 } answer;
 
 static inline void take(answer *a, const whim_job_event *e)
@@ -167,6 +167,11 @@ static inline void take(answer *a, const whim_job_event *e)
         assert_int_equal(e->has_logprob, e->position > 0);
         a->prompt_logprob[a->n_prompt++] = e->logprob;
         a->n_top = e->n_top;
+        break;
+    case WHIM_JOB_PROGRESS: /* before all tokens, and never twice the same */
+        assert_true(a->admitted && a->n[0] == 0 && e->position > a->n_read);
+        a->n_read = e->position;
+        a->n_told++;
         break;
     case WHIM_JOB_CHOICE_END:
         a->end[e->choice] = e->end;

@@ -100,6 +100,41 @@ static void prompt_logprobs(void **state)
     assert_memory_equal(a.prompt_logprob, b.prompt_logprob, sizeof a.prompt_logprob);
 }
 
+/* Each step of a prompt says how far it is; who does not ask is told nothing, and tokens are the
+ * same. */
+static void a_prompt_tells_how_far_it_is(void **state)
+{
+    (void)state;
+    answer a, b, c;
+    whim_job_cfg cfg = job_cfg(1, 3 * STEP + 5, 4);
+    cfg.tell_progress = true;
+    cfg.n_choice = 2;
+    read_all(submit(&cfg), &a);
+    assert_int_equal(a.n_cached, 0);
+    assert_int_equal(a.n_told, 4);
+    assert_int_equal(a.n_read, cfg.n_prompt);
+    read_all(submit(&cfg), &b); /* the tree has it but for its end */
+    assert_true(b.n_cached > 0 && b.n_told < a.n_told);
+    assert_int_equal(b.n_read, cfg.n_prompt);
+    cfg.tell_progress = false;
+    whim_job *job = submit(&cfg);
+    assert_int_equal(whim_job_look_at(job).n_prompt, cfg.n_prompt);
+    whim_job_event e = {.kind = WHIM_JOB_ADMITTED};
+    memset(&c, 0, sizeof c);
+    while (e.kind != WHIM_JOB_DONE) {
+        if (whim_job_next(job, &e)) {
+            take(&c, &e);
+        }
+    }
+    whim_job_look look = whim_job_look_at(job);
+    assert_true(look.is_running && look.n_read == cfg.n_prompt && look.n_cached == c.n_cached);
+    assert_int_equal(look.n_made, 8);
+    whim_job_release(job);
+    assert_int_equal(c.n_told, 0);
+    assert_memory_equal(a.ids, b.ids, sizeof a.ids);
+    assert_memory_equal(a.ids, c.ids, sizeof a.ids);
+}
+
 static void ends_at_the_context(void **state)
 {
     (void)state;
@@ -319,6 +354,7 @@ int main(void)
         cmocka_unit_test_teardown(together_as_alone, stop),
         cmocka_unit_test_setup_teardown(choices_share_a_prompt, start, stop),
         cmocka_unit_test_setup_teardown(prompt_logprobs, start, stop),
+        cmocka_unit_test_setup_teardown(a_prompt_tells_how_far_it_is, start, stop),
         cmocka_unit_test_setup_teardown(ends_at_the_context, start, stop),
         cmocka_unit_test_setup_teardown(bad_prompts, start, stop),
         cmocka_unit_test_setup_teardown(cancelled_jobs_leave, start, stop),
@@ -333,6 +369,7 @@ int main(void)
         cmocka_unit_test_teardown(together_as_alone, stop),
         cmocka_unit_test_setup_teardown(choices_share_a_prompt, start, stop),
         cmocka_unit_test_setup_teardown(prompt_logprobs, start, stop),
+        cmocka_unit_test_setup_teardown(a_prompt_tells_how_far_it_is, start, stop),
         cmocka_unit_test_setup_teardown(cancelled_jobs_leave, start, stop),
         cmocka_unit_test(steps_go_ahead),
         cmocka_unit_test(ending_ends_all),

@@ -132,6 +132,12 @@ whim_job_times whim_job_get_times(const whim_job *job)
 {
     return (whim_job_times){.submitted = 1, .n_prompt = job->cfg.n_prompt, .reason = end_reason};
 }
+whim_job_look whim_job_look_at(const whim_job *job)
+{
+    return (whim_job_look){.is_running = job->at > 0,
+                           .n_prompt = job->cfg.n_prompt,
+                           .n_read = job->at > 1 ? job->cfg.n_prompt : 0};
+}
 void whim_job_release(whim_job *job)
 {
     whim_free(job);

@@ -68,6 +68,8 @@ static void test_open_paths(void **state)
     static const char *const closed[] = {"/v1/models",
                                          "/v1/models/m.js",
                                          "/metrics",
+                                         "/metrics/history",
+                                         "/requests",
                                          "/openapi.json",
                                          "/livez/x",
                                          "//livez",

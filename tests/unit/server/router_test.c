@@ -25,6 +25,8 @@ ROUTE(whim_route_detokenize)
 ROUTE(whim_route_template)
 ROUTE(whim_route_tokenizer)
 ROUTE(whim_route_openapi)
+ROUTE(whim_route_history)
+ROUTE(whim_route_requests)
 
 static void expect(const char *method, const char *path, whim_route_fn *want)
 {
@@ -72,6 +74,8 @@ static void paths_find_their_routes(void **state)
     expect("GET", "/tokenizer_info", whim_route_tokenizer);
     expect("GET", "/openapi.json", whim_route_openapi);
     expect("GET", "/version", whim_route_version);
+    expect("GET", "/metrics/history", whim_route_history);
+    expect("GET", "/requests", whim_route_requests);
 }
 
 static void wrong_methods_are_told_what_is_right(void **state)

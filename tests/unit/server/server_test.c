@@ -157,6 +157,13 @@ static void metrics_of_a_model(void **state)
     expect(head, 200, "Content-Length: ");
     assert_null(strstr(head, "whimbrel:"));
     expect(post("/metrics", "{}"), 405, "Allow: GET, HEAD, OPTIONS\r\n");
+    whim_server_tidy(server); /* takes a sample */
+    whim_server_tidy(server); /* not again at once */
+    const char *history = get("/metrics/history");
+    expect(history, 200, "\"whimbrel:requests_running\"");
+    expect(history, 200, "\"rows\":[[");
+    assert_null(strstr(history, "],["));
+    expect(get("/requests"), 200, "{\"object\":\"list\",\"data\":[]}");
 }
 
 /* Every path of the document is a route or health, and what it says of the methods is so. */

@@ -129,6 +129,25 @@ static void others_names_tell_our_numbers(void **state)
     expect("llamacpp:n_busy_slots_per_decode 0"); /* of no steps */
 }
 
+/* Boards of other servers have rows for the limits that these have; ours are finer. */
+static void others_buckets_stay_theirs(void **state)
+{
+    (void)state;
+    info.compat = 1 << WHIM_COMPAT_VLLM;
+    info.model = "m";
+    whim_meter_observe(&meters, TTFT, 2520 * WHIM_NS_PER_MS);
+    whim_meter_observe(&meters, ITL, 16 * WHIM_NS_PER_MS);
+    expect("whimbrel:time_to_first_token_seconds_bucket{le=\"2.5\"} 0");
+    expect("whimbrel:time_to_first_token_seconds_bucket{le=\"3\"} 1");
+    expect("whimbrel:time_to_first_token_seconds_bucket{le=\"600\"} 1");
+    expect("vllm:time_to_first_token_seconds_bucket{model_name=\"m\",engine=\"0\",le=\"2\"} 0");
+    expect("vllm:time_to_first_token_seconds_bucket{model_name=\"m\",engine=\"0\",le=\"5\"} 1");
+    expect("vllm:time_to_first_token_seconds_bucket{model_name=\"m\",engine=\"0\",le=\"600\"} 1");
+    expect("vllm:inter_token_latency_seconds_bucket{model_name=\"m\",engine=\"0\",le=\"0.015\"} 0");
+    expect("vllm:inter_token_latency_seconds_bucket{model_name=\"m\",engine=\"0\",le=\"30\"} 1");
+    assert_null(strstr(text(), "engine=\"0\",le=\"2.5\""));
+}
+
 static void names_of_servers(void **state)
 {
     (void)state;
@@ -166,6 +185,7 @@ int main(void)
         cmocka_unit_test_setup(labels_are_quoted, fresh),
         cmocka_unit_test_setup(who_proposes_is_told, fresh),
         cmocka_unit_test_setup(others_names_tell_our_numbers, fresh),
+        cmocka_unit_test_setup(others_buckets_stay_theirs, fresh),
         cmocka_unit_test_setup(names_of_servers, fresh),
         cmocka_unit_test_setup(routes_are_a_closed_set, fresh),
     };
