@@ -171,6 +171,12 @@ const char *default_model_name(void)
     return "SmolLM2-135M-Instruct.Q4_1.gguf";
 }
 
+bool default_model_is(const char *path)
+{
+    char own[MODEL_PATH_MAX];
+    return cache_find(default_model_name(), own, sizeof own) && strcmp(own, path) == 0;
+}
+
 bool default_model_path(char *buf, int64_t n, whim_str *why)
 {
     return cache_find(default_model_name(), buf, n) ||

@@ -56,6 +56,8 @@ bool cache_place(const char *name, char *buf, int64_t n, whim_str *why);
 bool cache_path(const char *name, char *buf, int64_t n);
 
 const char *default_model_name(void);
+/* Whether a path is that of the model in the cache. */
+bool default_model_is(const char *path);
 
 /* Where it is or would be. */
 bool default_model_path(char *buf, int64_t n, whim_str *why);

@@ -26,12 +26,6 @@ static bool bias_parse(const char *text, whimbrel_logit_bias *out)
  * penalty there. */
 #define DEFAULT_MODEL_PENALTY 1.1
 
-static bool is_default_model(const char *path)
-{
-    char own[MODEL_PATH_MAX];
-    return cache_find(default_model_name(), own, sizeof own) && strcmp(own, path) == 0;
-}
-
 static void params_from_options(whimbrel_sampling *p, const whim_options *o)
 {
     p->temperature = whim_options_gave(o, &o->temp) ? (float)o->temp : p->temperature;
@@ -73,7 +67,7 @@ bool sampling_choose(sampling *s, const whim_options *options, const whimbrel_mo
     s->v.size = sizeof s->v;
     whimbrel_get_sampling(model, &s->v);
     s->is_penalty_ours = whim_library_text(model)->wishes.source == WHIM_GENERATION_OURS &&
-                         is_default_model(path) &&
+                         default_model_is(path) &&
                          !whim_options_gave(options, &options->repeat_penalty);
     if (s->is_penalty_ours) {
         s->v.repetition_penalty = DEFAULT_MODEL_PENALTY;

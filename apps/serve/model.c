@@ -108,17 +108,18 @@ static double tidy(float value)
 }
 
 /* The object "whimbrel" of /v1/models. */
-static bool about_make(serve *s)
+static bool about_make(serve *s, const char *path)
 {
     const whimbrel_info *info = whimbrel_get_info(s->model);
     const whimbrel_sampling *p = &s->sampling.v;
-    s->about = json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:{s:f, s:i, s:f, s:f, s:f}, s:s?}",
-                         "architecture", info->architecture, "weights", info->weights, "backend",
-                         info->backend, "isa", info->isa, "tools", tools_word(s), "reasoning",
-                         s->chat.format.reasons, "thinking_switch", s->chat.format.thinking_switch,
-                         "sampling", "temperature", tidy(p->temperature), "top_k", (int)p->top_k,
-                         "top_p", tidy(p->top_p), "min_p", tidy(p->min_p), "repetition_penalty",
-                         tidy(p->repetition_penalty), "draft", draft_name(s));
+    s->about =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:{s:f, s:i, s:f, s:f, s:f}, s:s?}",
+                  "architecture", info->architecture, "weights", info->weights, "backend",
+                  info->backend, "isa", info->isa, "tools", tools_word(s), "reasoning",
+                  s->chat.format.reasons, "thinking_switch", s->chat.format.thinking_switch, "demo",
+                  default_model_is(path), "sampling", "temperature", tidy(p->temperature), "top_k",
+                  (int)p->top_k, "top_p", tidy(p->top_p), "min_p", tidy(p->min_p),
+                  "repetition_penalty", tidy(p->repetition_penalty), "draft", draft_name(s));
     if (s->about == NULL) {
         complain(EXIT_FAILED, "out of memory");
     }
@@ -177,7 +178,7 @@ bool serve_model_open(serve *s, const char *path)
         return false;
     }
     return load_engine(engine, &s->load) && fingerprint_make(s) && service_open(s) &&
-           about_make(s) && tell_server(s);
+           about_make(s, path) && tell_server(s);
 }
 
 bool serve_lends_tools(const serve *s)
