@@ -2,7 +2,7 @@
 // The text of an answer as nodes that grow. At most once a frame; only the last block is parsed again, and its nodes
 // are changed where they differ, so that a selection stays.
 import {Blocks} from "./blocks.js";
-import {highlightNodes, markdownNodes} from "./markdown.js";
+import {formulaNode, highlightNodes, markdownNodes} from "./markdown.js";
 import {copyButton, el} from "./util.js";
 
 const MAX_HIGHLIGHT = 50000;
@@ -118,6 +118,7 @@ export class AnswerText {
     #notBefore = 0;
     #text = "";
     #isDone = false;
+    #caret = null; // the element at whose end it blinks
 
     constructor(root) {
         this.#root = root;
@@ -164,6 +165,7 @@ export class AnswerText {
         this.#blocks = new Blocks();
         this.#drawn = 0;
         this.#live = null;
+        this.#caret = null;
         this.#isDone = false;
     }
 
@@ -182,6 +184,21 @@ export class AnswerText {
             this.#live = null;
         }
         this.#isDone = done;
+        this.#showCaret(!done);
+    }
+
+    // At the end of what is there, as a mark that the style sheet draws; no node, so a copy or a search never meets it.
+    #showCaret(isShown) {
+        let at = isShown ? this.#root.lastElementChild : null;
+        while (at?.lastElementChild && !at.matches("p, h1, h2, h3, h4, h5, h6, .lines, td, th") &&
+               (at.lastChild === at.lastElementChild || at.lastChild.data.trim() === "")) {
+            at = at.lastElementChild;
+        }
+        if (this.#caret !== at) {
+            this.#caret?.removeAttribute("data-caret");
+            at?.setAttribute("data-caret", "");
+            this.#caret = at;
+        }
     }
 
     #show(block, isFinal) {
@@ -222,6 +239,9 @@ export class AnswerText {
             pre.replaceWith(codeFrame(code.textContent.replace(/\n$/, ""), language));
             languages.push(language);
         }
+        for (const code of nodes.querySelectorAll(":not(pre, code) > code[class^=language-formula-]")) {
+            code.replaceWith(formulaNode(code.textContent, code.className.endsWith("display")));
+        }
         for (const table of nodes.querySelectorAll("table")) {
             const box = el("div", {class: "table-box", tabindex: "0", role: "region", "aria-label": "Table"});
             table.replaceWith(box);
@@ -233,6 +253,11 @@ export class AnswerText {
         morph(this.#live, nodes);
         if (isFinal) {
             this.#live.querySelectorAll(".code-frame").forEach((frame, i) => highlight(frame, languages[i]));
+            for (const formula of this.#live.querySelectorAll(".formula.is-display")) {
+                if (formula.scrollWidth > formula.clientWidth) {
+                    formula.setAttribute("tabindex", "0"); // it scrolls: by keys, too
+                }
+            }
         }
     }
 }

@@ -112,6 +112,16 @@ export async function model() {
     return (await response.json()).data[0];
 }
 
+// How many tokens a text has.
+export async function countTokens(text) {
+    const response = await request("tokenize", {method: "POST", headers: headers({"content-type": "application/json"}),
+                                                body: JSON.stringify({content: text})});
+    if (!response.ok) {
+        throw await faultOf(response);
+    }
+    return (await response.json()).count;
+}
+
 // The chunks of a chat completion. Ends after [DONE]; a stream that ends without it is a Fault "lost".
 export async function* chat(body, signal) {
     const response = await request("v1/chat/completions", {

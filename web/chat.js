@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The open conversation: what is shown of it, and everything that can be done to it. Answers go on when another chat is
 // opened, and are there when one comes back.
+import {showFile} from "./attachments.js";
 import {keepLeft} from "./leaving.js";
 import {MessageView} from "./message_view.js";
 import {Run} from "./run.js";
@@ -33,6 +34,7 @@ export class Chat {
             askKey: async message => { if (await hooks.askKey()) { this.#retry(message); } },
             newChat: () => this.open(null),
             focus: hooks.focus,
+            showFile,
         };
     }
 
@@ -88,13 +90,13 @@ export class Chat {
         this.#hooks.onShow();
     }
 
-    // A text that the user sends. Whether it was taken.
-    send(text) {
+    // A text and files that the user sends. Whether they were taken.
+    send(text, files) {
         if (this.running !== null) {
             return false;
         }
         const path = this.thread?.path() ?? [];
-        this.#say(path.length > 0 ? path[path.length - 1].id : null, text);
+        this.#say(path.length > 0 ? path[path.length - 1].id : null, text, files);
         return true;
     }
 
@@ -150,9 +152,9 @@ export class Chat {
         return this.#store.addChat({...this.thread.chat});
     }
 
-    async #say(parent, text) {
-        const added = this.thread === null ? this.#begin(text) : null;
-        const message = this.#message(parent, "user", text);
+    async #say(parent, text, files = []) {
+        const added = this.thread === null ? this.#begin(text.trim() === "" ? files[0].name : text) : null;
+        const message = this.#message(parent, "user", text, files.length > 0 ? {files} : {});
         const answered = this.#answer(message.id, async () => {
             await added;
             await this.#store.putMessage(message);
@@ -166,7 +168,7 @@ export class Chat {
             toast("Wait for the answer, or stop it.");
             return;
         }
-        this.#say(message.parent, text);
+        this.#say(message.parent, text, message.files);
     }
 
     async #giveResults(message, results) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The box to write in. Enter sends and Shift-Enter breaks the line; on touch screens Enter breaks it; while an input
 // method composes, Enter belongs to it.
+import {Attachments} from "./attachments.js";
 import {$, isTouch} from "./util.js";
 
 export const isComposing = event => event.isComposing || event.keyCode === 229;
@@ -24,17 +25,26 @@ export function fit(area) {
 export class Composer {
     #area = $("composer");
     #chatId;
+    #attached;
 
-    // onSend(text) returns whether it was taken; onEditLast: arrow up in the empty box; chatId(): whose draft it is.
-    constructor({onSend, onStop, onEditLast, chatId}) {
+    // onSend(text, files) returns whether it was taken; onEditLast: arrow up in the empty box; chatId(): whose draft it
+    // is; room(): see Attachments.
+    constructor({onSend, onStop, onEditLast, chatId, room}) {
         this.#chatId = chatId;
+        this.#attached = new Attachments({
+            key: () => this.#draftKey(), room, onChange: () => this.#show(), focus: () => this.focus(),
+            insert: text => { this.set(this.#area.value + text); this.focus(); },
+        });
         const area = this.#area;
         const send = () => {
             const text = area.value;
-            if (text.trim() !== "" && document.body.dataset.running === undefined) {
+            const {files} = this.#attached;
+            if (this.#hasSomething() && document.body.dataset.running === undefined) {
                 this.set("");
-                if (!onSend(text)) {
+                this.#attached.files = [];
+                if (!onSend(text.trim() === "" ? "" : text, files)) {
                     this.set(text);
+                    this.#attached.files = files;
                 }
             }
         };
@@ -73,6 +83,7 @@ export class Composer {
             // blocked: no drafts
         }
         this.set(draft);
+        this.#attached.show();
     }
 
     #draftKey() {
@@ -97,7 +108,11 @@ export class Composer {
         }
     }
 
+    #hasSomething() {
+        return this.#area.value.trim() !== "" || this.#attached.files.length > 0;
+    }
+
     #show() {
-        $("send").disabled = this.#area.value.trim() === "";
+        $("send").disabled = !this.#hasSomething();
     }
 }

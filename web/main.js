@@ -112,7 +112,7 @@ const sidebar = new Sidebar(store, {
     onDelete: id => { if (id === chat.id) { chat.stop(); openChat(null); } },
 });
 const composer = new Composer({
-    onSend: text => {
+    onSend: (text, files) => {
         if (document.body.dataset.ready === undefined) {
             return false; // the chat that it belongs to is still being opened
         }
@@ -120,11 +120,12 @@ const composer = new Composer({
             toast("The model is still loading; send again when it is ready.");
             return false;
         }
-        return chat.send(text);
+        return chat.send(text, files);
     },
     onStop: () => { chat.stop(); composer.focus(); },
     onEditLast: () => chat.editLast(),
     chatId: () => chat.id,
+    room: () => model ? model.max_model_len - usedTokens() : Infinity,
 });
 
 // Which chat is open is in the address, so that a reload and the back button find it.
@@ -135,14 +136,20 @@ function showAddress() {
     }
 }
 
+// Tokens of the open conversation, as its last answer was told.
+function usedTokens() {
+    const last = chat.thread?.path().filter(message => message.stats).at(-1)?.stats;
+    return last ? (last.prompt ?? 0) + (last.made ?? 0) : 0;
+}
+
 function showHead() {
     const name = model?.display_name ?? model?.id ?? "";
     $("model-name").textContent = name;
     $("model-name").title = name;
     $("chat-title").textContent = chat.thread?.chat.title ?? "New chat";
     document.title = chat.thread ? chat.thread.chat.title + " \u00b7 whimbrel" : "whimbrel";
-    const last = chat.thread?.path().filter(message => message.stats).at(-1)?.stats;
-    const used = last ? (last.prompt ?? 0) + (last.made ?? 0) : 0;
+    const used = usedTokens();
+    $("demo").hidden = model?.whimbrel?.demo !== true;
     const most = model?.max_model_len ?? 0;
     $("context").hidden = !(used > 0 && most > 0);
     $("context-count").textContent = `${count(used)} / ${count(most)}`;
@@ -170,9 +177,14 @@ function openDialog(dialog) {
     dialog.querySelector("h2").focus();
 }
 
-const openShortcuts = () => openDialog($("shortcuts"));
+// On phones they are opened from the list, which would lie under them.
+function openShortcuts() {
+    sidebar.toggle(false);
+    openDialog($("shortcuts"));
+}
 
 function openSettings() {
+    sidebar.toggle(false);
     showSettings(chat.settings, model);
     $("set-theme").value = storedTheme();
     $("store-place").textContent = location.origin;

@@ -4,9 +4,11 @@
 import "./marked.js";
 import "./purify_fix.js";
 import "./purify.js";
+import {formulaExtensions} from "./formula_text.js";
 
 const {marked, DOMPurify} = globalThis;
-const OPTIONS = {...marked.getDefaults(), gfm: true, breaks: false, headerIds: false, mangle: false};
+marked.use({extensions: formulaExtensions});
+const OPTIONS = {...marked.defaults, gfm: true, breaks: false, headerIds: false, mangle: false};
 const MAX_TEXT = 200000; // a longer block is shown as it is
 
 const COMMON = {ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false, RETURN_DOM_FRAGMENT: true,
@@ -16,6 +18,16 @@ const TEXT = {...COMMON,
     ALLOWED_TAGS: ["p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "del", "code", "pre",
                    "blockquote", "ul", "ol", "li", "a", "table", "thead", "tbody", "tr", "th", "td", "#text"],
     ALLOWED_ATTR: ["href", "title", "start", "align", "class"]};
+// No attribute of these takes an address, so DOMPurify need not read their values as one.
+const MATH_ATTRIBUTES = [
+    "accent", "accentunder", "columnalign", "columnlines", "columnspacing", "depth", "display", "displaystyle", "fence", "height",
+    "linethickness", "lspace", "mathbackground", "mathcolor", "mathsize", "mathvariant", "maxsize", "minsize", "notation",
+    "rowlines", "rowspacing", "rspace", "scriptlevel", "separator", "stretchy", "symmetric", "voffset", "width"];
+const MATH = {...COMMON,
+    ALLOWED_TAGS: ["math", "menclose", "mfrac", "mi", "mn", "mo", "mover", "mpadded", "mphantom", "mroot", "mrow", "ms",
+                   "mspace", "msqrt", "mstyle", "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr", "munder",
+                   "munderover", "#text"],
+    ALLOWED_ATTR: MATH_ATTRIBUTES, ADD_URI_SAFE_ATTR: MATH_ATTRIBUTES};
 const CODE = {...COMMON, ALLOWED_TAGS: ["span", "#text"], ALLOWED_ATTR: ["class"]};
 
 // What finds its own direction. Lists and quotes do it for what is in them, so that signs and bars are on its side.
@@ -25,7 +37,9 @@ let classes = null; // what class names the current call keeps
 
 DOMPurify.addHook("uponSanitizeAttribute", (node, data) => {
     if (data.attrName === "class") {
-        data.keepAttr = classes.test(data.attrValue);
+        data.keepAttr = classes?.test(data.attrValue) ?? false;
+    } else if (/^-(?:[3-9]|\d{2})/.test(data.attrValue)) {
+        data.keepAttr = false; // a formula stays in its place
     }
 });
 DOMPurify.addHook("afterSanitizeAttributes", node => {
@@ -145,4 +159,82 @@ export async function highlightNodes(code, language) {
         highlighter = null; // not loaded: the next block tries again
         return null;
     }
+}
+
+/* --- formulas --- */
+
+const MOST_KEPT = 300;
+const kept = new Map(); // source -> its nodes: a growing paragraph is read again and again
+let katex;              // undefined: not loaded yet; null: it is not part of this build
+let loading = null;
+
+// Large, so it is loaded when the first formula comes.
+function loadKatex() {
+    loading ??= import("./katex.js").then(module => {
+        katex = module.default;
+        document.querySelectorAll(".formula.is-source").forEach(span => span.replaceWith(
+            formulaNode(span.textContent, span.classList.contains("is-display"))));
+    }, () => { loading = null; });
+}
+
+// What browsers leave out of MathML: columns have their sides by classes, and an arrow above a letter is one that
+// stands by itself.
+function forBrowsers(nodes) {
+    for (const table of nodes.querySelectorAll("mtable[columnalign]")) {
+        const sides = table.getAttribute("columnalign").split(/\s+/);
+        for (const row of table.children) {
+            [...row.children].forEach((cell, i) => {
+                const side = sides[Math.min(i, sides.length - 1)];
+                if (side === "left" || side === "right") {
+                    cell.setAttribute("class", "is-" + side);
+                }
+            });
+        }
+    }
+    for (const mark of nodes.querySelectorAll("mover > mo:last-child")) {
+        if (mark.textContent === "\u20d7") {
+            mark.textContent = "\u2192";
+            mark.setAttribute("stretchy", "false");
+        }
+    }
+    return nodes;
+}
+
+// As MathML, which every browser sets by itself: KaTeX's own form needs inline styles, which the policy forbids.
+function mathNodes(tex, isDisplay) {
+    const key = (isDisplay ? "d" : "i") + tex;
+    if (!kept.has(key)) {
+        if (kept.size >= MOST_KEPT) {
+            kept.clear();
+        }
+        const html = katex.renderToString(tex, {output: "mathml", displayMode: isDisplay, throwOnError: true, trust: false,
+                                                strict: "ignore", maxSize: 10, maxExpand: 500});
+        const bare = html.replace(/<annotation encoding="application\/x-tex">[^<]*<\/annotation>|<\/?semantics>/g, "")
+                         .replace(/^<span class="katex">|<\/span>$/g, "");
+        kept.set(key, forBrowsers(sanitized(bare, MATH, null)));
+    }
+    return kept.get(key).cloneNode(true);
+}
+
+// A formula, or its source where it cannot be set (yet).
+export function formulaNode(tex, isDisplay) {
+    const span = document.createElement("span");
+    span.className = isDisplay ? "formula is-display" : "formula";
+    span.dir = "ltr";
+    try {
+        if (katex) {
+            span.append(mathNodes(tex, isDisplay));
+            return span;
+        }
+    } catch {
+        span.classList.add("is-wrong"); // KaTeX does not know it
+    }
+    if (katex === undefined) {
+        span.classList.add("is-source");
+        loadKatex();
+    }
+    const code = document.createElement("code");
+    code.textContent = tex;
+    span.append(code);
+    return span;
 }

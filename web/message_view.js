@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One message: its text, reasoning, tool calls, what went wrong, numbers, and what can be done with it.
 import {AnswerText} from "./answer_text.js";
+import {chip} from "./attachments.js";
 import {fit, isComposing, isSendKey} from "./composer.js";
 import {copyButton, count, el, icon, iconButton} from "./util.js";
 
@@ -21,6 +22,20 @@ const HELP = {
     refused: "Look at the settings and at the tools of this chat.",
     server: "Try again; if it stays so, the server's log says more.",
 };
+
+// What is said of a server that was not there, once the banner has other news of it.
+const PAST = {
+    gone: "The server did not answer then.",
+    loading: "The model was still loading then.",
+    draining: "The server was stopping then.",
+};
+
+const LONG_PROMPT = 256; // tokens, from which on one sees them being read
+
+function spent(ms) {
+    const seconds = Math.round(ms / 1000);
+    return seconds < 1 ? "a moment" : seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
 
 function statsText(stats) {
     const parts = [`${count(stats.made)} tokens`];
@@ -46,6 +61,7 @@ export class MessageView {
     #actions; // what the page does: edit, regenerate, resume, select, giveResult, askKey
     #answer = null;
     #parts = {};
+    #thoughts = null;
     #callsShown = "";
 
     constructor(message, actions) {
@@ -61,7 +77,9 @@ export class MessageView {
         parts.calls = el("div", {class: "calls"});
         parts.note = el("div", {class: "note-slot"});
         parts.foot = el("div", {class: "message-foot"});
-        this.element.append(parts.reasoning, parts.text, parts.calls, parts.note, parts.foot);
+        parts.files = el("ul", {class: "chips", "aria-label": "Files", hidden: true});
+        parts.reading = el("div", {class: "reading", "data-testid": "reading", hidden: true});
+        this.element.append(...role === "user" ? [parts.files] : [parts.reading, parts.reasoning], parts.text, parts.calls, parts.note, parts.foot);
         if (role === "assistant") {
             this.#answer = new AnswerText(parts.text);
         }
@@ -87,11 +105,35 @@ export class MessageView {
         const isRunning = state === "streaming";
         this.#showReasoning(reasoning ?? "", isRunning && content === "");
         this.#answer.set(content, {done: !isRunning});
-        this.element.classList.toggle("is-waiting", isRunning && content === "" && !reasoning);
+        const isWaiting = isRunning && content === "" && !reasoning;
+        const isReading = isWaiting && this.#showReading(this.#message.progress);
+        this.#parts.reading.hidden = !isReading;
+        this.element.classList.toggle("is-waiting", isWaiting && !isReading);
         this.element.setAttribute("aria-busy", String(isRunning));
     }
 
+    // How much of a prompt is read, where that takes a while; whether it is shown.
+    #showReading(progress) {
+        if (!(progress?.total - progress?.cache > LONG_PROMPT) || progress.processed >= progress.total) {
+            return false;
+        }
+        const slot = this.#parts.reading;
+        if (slot.firstChild === null) {
+            slot.append(el("progress", {"aria-label": "Prompt read"}), el("span", {}));
+        }
+        slot.firstChild.max = progress.total;
+        slot.firstChild.value = progress.processed;
+        slot.lastChild.textContent = `Reading the prompt: ${count(progress.processed)} of ${count(progress.total)} tokens`;
+        return true;
+    }
+
     #showPlain() {
+        const {files, content} = this.#message;
+        if (files?.length && this.#parts.files.hidden) {
+            this.#parts.files.hidden = false;
+            this.#parts.files.append(...files.map(file => chip(file, () => this.#actions.showFile(file))));
+        }
+        this.#parts.text.hidden = content === "" && files?.length > 0;
         if (this.#parts.text.textContent !== this.#message.content) {
             this.#parts.text.textContent = this.#message.content;
         }
@@ -101,22 +143,20 @@ export class MessageView {
         const slot = this.#parts.reasoning;
         if (text === "") {
             slot.replaceChildren();
+            this.#thoughts = null;
             return;
         }
         if (slot.firstChild === null) {
+            const box = el("div", {class: "reasoning-text prose", dir: "auto"});
             slot.append(el("details", {class: "reasoning", "data-testid": "reasoning"},
-                           el("summary", {}, icon("chevron"), el("span", {})),
-                           el("div", {class: "reasoning-text", dir: "auto"}, "")));
+                           el("summary", {}, icon("chevron"), el("span", {})), box));
+            this.#thoughts = new AnswerText(box);
         }
-        slot.querySelector("summary span").textContent = isOpen ? "Thinking\u2026" : "Thoughts";
+        const {thoughtMs} = this.#message;
+        slot.querySelector("summary span").textContent =
+            isOpen ? "Thinking\u2026" : thoughtMs > 0 ? `Thought for ${spent(thoughtMs)}` : "Thoughts";
         slot.firstChild.classList.toggle("is-live", isOpen);
-        const box = slot.querySelector(".reasoning-text");
-        const node = box.firstChild ?? box.appendChild(document.createTextNode(""));
-        if (text.startsWith(node.data)) {
-            node.appendData(text.slice(node.data.length));
-        } else {
-            node.data = text;
-        }
+        this.#thoughts.set(text, {done: !isOpen});
     }
 
     #showCalls({isLast}, state) {
@@ -156,7 +196,8 @@ export class MessageView {
                                                                  onclick: () => action(this.#message)}, label);
         if (state === "error" && error) {
             slot.replaceChildren(el("div", {class: "problem", role: "alert", "data-testid": "message-error", "data-kind": error.kind},
-                el("p", {dir: "auto"}, error.text), el("p", {class: "help"}, HELP[error.kind] ?? ""),
+                el("p", {class: "now", dir: "auto"}, error.text), el("p", {class: "help now"}, HELP[error.kind] ?? ""),
+                PAST[error.kind] ? el("p", {class: "past"}, PAST[error.kind]) : null,
                 el("div", {class: "note-actions"},
                    error.kind === "key" ? button("Enter key", "enter-key", can.askKey) : null,
                    error.kind === "context" ? button("New chat", "new-chat-context", can.newChat) : null,
@@ -209,11 +250,12 @@ export class MessageView {
         const box = el("textarea", {class: "edit-box", dir: "auto", "aria-label": "Edit the message", "data-testid": "edit-box"});
         const close = () => {
             form.remove();
-            text.hidden = foot.hidden = false;
+            text.hidden = box.value === "" && this.#message.content === "";
+            foot.hidden = false;
             this.#actions.focus();
         };
         const send = () => {
-            if (box.value.trim() !== "") {
+            if (box.value.trim() !== "" || this.#message.files?.length) {
                 close();
                 this.#actions.edit(this.#message, box.value);
             }

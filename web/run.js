@@ -12,6 +12,7 @@ export class Run {
     #savedAt = 0;
     #startedAt = performance.now();
     #firstAt = 0;
+    #thinkingAt = 0; // since when it thinks; 0: it does not
 
     // `save(message)` stores it; `grow()` is called when the message has more text.
     constructor(thread, message, {save, grow}) {
@@ -34,7 +35,7 @@ export class Run {
             messages.push(asTurn(this.message)); // a last turn of the assistant is gone on with
         }
         return {...(modelId ? {model: modelId} : {}), messages, stream: true, stream_options: {include_usage: true},
-                return_timings: true, ...requestFields(settings)};
+                return_timings: true, return_progress: true, ...requestFields(settings)};
     }
 
     // Resolves when the message has its final state. Throws nothing.
@@ -47,6 +48,7 @@ export class Run {
             message.content = "";
             message.reasoning = undefined;
             message.calls = undefined;
+            message.thoughtMs = undefined;
         }
         this.#keep(true);
         try {
@@ -58,6 +60,8 @@ export class Run {
             this.#fail(error);
         }
         delete message.finish;
+        delete message.progress;
+        this.#thoughtUntilNow();
         await this.#keep(true);
     }
 
@@ -78,10 +82,17 @@ export class Run {
         const message = this.message;
         const choice = chunk.choices?.[0];
         message.model = typeof chunk.model === "string" ? chunk.model : message.model;
+        message.progress = chunk.prompt_progress ?? message.progress;
         if (choice !== undefined) {
             const {content, reasoning_content: reasoning, tool_calls: calls} = choice.delta ?? {};
             if (content || reasoning || calls) {
                 this.#firstAt ||= performance.now();
+                delete message.progress;
+            }
+            if (content || calls) {
+                this.#thoughtUntilNow();
+            } else if (reasoning) {
+                this.#thinkingAt ||= performance.now();
             }
             message.content += content ?? "";
             if (reasoning) {
@@ -94,6 +105,14 @@ export class Run {
         }
         if (chunk.usage) {
             this.#takeUsage(chunk, before);
+        }
+    }
+
+    // How long it thought, all stretches together.
+    #thoughtUntilNow() {
+        if (this.#thinkingAt > 0) {
+            this.message.thoughtMs = (this.message.thoughtMs ?? 0) + performance.now() - this.#thinkingAt;
+            this.#thinkingAt = 0;
         }
     }
 
@@ -122,7 +141,8 @@ export class Run {
         if (now || performance.now() - this.#savedAt > SAVE_MS) {
             this.#savedAt = performance.now();
             this.message.touched = Date.now();
-            await this.#save({...this.message});
+            const {progress, ...kept} = this.message;
+            await this.#save(kept);
         }
     }
 }

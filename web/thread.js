@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A conversation is a tree: an edit or another answer is a sibling, and what is shown is the way to one leaf. No
 // message ever changes its parent, so what two tabs add simply meets.
+import {fileTurn} from "./attachments.js";
 
 const byAge = (a, b) => a.created - b.created || (a.id < b.id ? -1 : 1);
 
@@ -74,7 +75,8 @@ export function asTurn(message) {
         return {role: "tool", tool_call_id: message.callId, content: message.content};
     }
     if (message.role === "user") {
-        return {role: "user", content: message.content};
+        const texts = [...(message.files ?? []).map(fileTurn), ...(message.content === "" ? [] : [message.content])];
+        return {role: "user", content: message.files?.length ? texts.map(text => ({type: "text", text})) : message.content};
     }
     if (!message.content && !message.calls?.length) {
         return null;

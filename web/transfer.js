@@ -53,6 +53,16 @@ function readMessage(value, what, chats) {
     if (value.reasoning !== undefined) {
         message.reasoning = text(value.reasoning, `${what}.reasoning`);
     }
+    if (value.thoughtMs !== undefined) {
+        message.thoughtMs = number(value.thoughtMs);
+    }
+    if (value.files !== undefined) {
+        refuseUnless(Array.isArray(value.files) && value.files.length <= 100, `${what}.files is not a short list`);
+        message.files = value.files.map(file => {
+            refuseUnless(isObject(file), `${what}.files holds something else than files`);
+            return {name: text(file.name, "a file's name", 500), text: text(file.text, "a file's text"), tokens: number(file.tokens)};
+        });
+    }
     if (value.callId !== undefined) {
         message.callId = text(value.callId, `${what}.callId`, 200);
     }

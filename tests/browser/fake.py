@@ -56,6 +56,13 @@ class Status:
         self.body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
+class Reading:
+    """So much of the prompt is read."""
+
+    def __init__(self, processed, total, cache=0):
+        self.told = {"total": total, "cache": cache, "processed": processed, "time_ms": 1}
+
+
 def reasoning(text):
     return {"reasoning_content": text, "reasoning": text}
 
@@ -91,6 +98,8 @@ class Fake:
         self.metrics_asked = 0
         self.history = {"step_s": 5, "columns": [], "rows": []}  # of /metrics/history
         self.running = []    # of /requests
+        self.count_tokens = lambda text: len(text.split())  # of /tokenize; None: there is no such route
+        self.demo = False    # it is the bundled model
         self.left = 0        # clients that went in the middle of an answer
         self.sampling = {"temperature": 0.25, "top_k": 40, "top_p": 0.9, "min_p": 0.05, "repetition_penalty": 1.0}
         self.thinking = False
@@ -122,7 +131,7 @@ class Fake:
             "id": MODEL, "object": "model", "created": 1, "owned_by": "whimbrel", "context_length": 2048,
             "max_model_len": 2048, "display_name": MODEL, "whimbrel": {
                 "architecture": "llama", "weights": "Q4_1", "backend": "cpu", "tools": "hermes",
-                "reasoning": self.thinking, "thinking_switch": self.thinking, "sampling": self.sampling}}]}
+                "demo": self.demo, "reasoning": self.thinking, "thinking_switch": self.thinking, "sampling": self.sampling}}]}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -186,7 +195,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                                    "prefixed": self.prefixed, "body": json.loads(body or b"null")})
         if self.refused():
             return
-        if path == "/v1/chat/completions":
+        if path == "/tokenize" and self.fake.count_tokens:
+            n = self.fake.count_tokens(self.fake.requests[-1]["body"]["content"])
+            self.json(200, {"tokens": [], "count": n, "max_model_len": 2048})
+        elif path == "/v1/chat/completions":
             script = self.fake.answers.pop(0) if self.fake.answers else ["An answer without a script."]
             if isinstance(script, Status):
                 self.json(script.status, script.body, script.headers)
@@ -281,6 +293,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.delta(step)
             elif isinstance(step, bytes):
                 self.chunk(step)
+            elif isinstance(step, Reading):
+                self.event([{"index": 0, "delta": {}, "logprobs": None, "finish_reason": None}], usage=None,
+                           prompt_progress=step.told)
             elif isinstance(step, Gate):
                 step.reached.set()
                 self.wait(step)

@@ -3,7 +3,7 @@
 import json
 
 from chatpage import ChatPage, at
-from fake import MODEL, Finish, Gate, Status, reasoning, tool_call
+from fake import MODEL, Finish, Gate, Reading, Status, reasoning, tool_call
 
 
 def test_an_answer(chat, fake):
@@ -272,3 +272,88 @@ def test_real_model(profile, real):
     chat.wait_state("stopped")
     real.wait_idle()
     assert real.health()["running"] == 0, "the server goes on after Stop"
+
+
+def test_a_prompt_that_is_read_is_seen(chat, fake):
+    first, second = Gate(), Gate()
+    fake.answers = [[Reading(0, 4000), Reading(1024, 4000), first, Reading(4000, 4000), second, "Read."],
+                    [Reading(3900, 4000, cache=3900), Gate()]]
+    chat.send("A long prompt")
+    chat.until(f"document.querySelector('{at('reading')}')?.innerText.includes('1,024 of 4,000 tokens')")
+    assert fake.chats()[0]["return_progress"] is True
+    assert chat.js(f"(p => [p.value, p.max])(document.querySelector('{at('reading')} progress'))") == [1024, 4000]
+    chat.shot("chat-reading")
+    first.open()
+    chat.until(f"document.querySelector('{at('reading')}').hidden")
+    second.open()
+    assert chat.ended().strip() == "Read." and chat.js(f"document.querySelector('{at('reading')}').hidden")
+    kept = chat.js("""new Promise(r => { const q = indexedDB.open('whimbrel'); q.onsuccess = () => {
+        const all = q.result.transaction('messages').objectStore('messages').getAll();
+        all.onsuccess = () => { q.result.close(); r(all.result.flatMap(Object.keys)); }; }; })""")
+    assert "content" in kept and "progress" not in kept
+    chat.send("Cached")
+    chat.until("document.querySelectorAll('.is-waiting').length === 1")
+    assert not chat.js(f"[...document.querySelectorAll('{at('reading')}')].some(e => e.checkVisibility())"), "a short wait"
+    chat.press("stop")
+    chat.wait_state("stopped")
+
+
+def test_thoughts_are_markdown_and_timed(chat, fake):
+    gate, later = Gate(), Gate()
+    fake.answers = [[reasoning("First **this**, then `that`:\n\n1. one\n"), gate, reasoning("2. two"), "The answer.", later]]
+    chat.send("think")
+    chat.until(f"document.querySelectorAll('{at('reasoning')} strong').length === 1")
+    summary = f"{at('reasoning')} summary"
+    assert chat.text(summary) == "Thinking\u2026"
+    chat.js("window.clock = performance.now.bind(performance); performance.now = () => clock() + 83400")
+    gate.open()
+    chat.wait_text("The answer.")
+    told = chat.text(summary)
+    assert told.startswith("Thought for 1 min 2") or told.startswith("Thought for 1 min 3"), told
+    chat.js("performance.now = () => clock() + 990000")
+    later.open()
+    chat.ended()
+    assert chat.text(summary) == told, "the answer's time is not thought"
+    assert chat.count(f"{at('reasoning')} li") == 2
+    chat.reload()
+    assert chat.text(summary) == told
+
+
+CARET = "[...document.querySelectorAll('[data-caret]')].map(e => e.localName + ':' + e.textContent.trim().slice(-5))"
+
+
+def test_a_caret_where_the_answer_goes_on(chat, fake):
+    gates = [Gate() for _ in range(4)]
+    fake.answers = [["Some words", gates[0], "\n\n1. one\n2. two", gates[1], "\n\n```\ncode", gates[2], "\n```\n\n> quote", gates[3]]]
+    chat.send("go")
+    for gate, want in zip(gates, ("p:words", "li:two", "span:code", "p:quote")):
+        chat.until(f"JSON.stringify({CARET}) === JSON.stringify(['{want}'])")
+        gate.open()
+    chat.ended()
+    assert chat.js(CARET) == []
+
+
+def test_the_demo_model_says_so(profile, fake):
+    fake.demo = True
+    chat = ChatPage(profile, fake.url)
+    told = chat.there("demo")
+    assert "demo model" in told and "make serve MODEL=" in told and "whimbrel serve auto" in told
+    chat.shot("chat-demo")
+    fake.demo = False
+    chat.reload()
+    assert not chat.js(f"document.querySelector('{at('demo')}').checkVisibility()")
+
+
+def test_icons_of_what_was_asked_come_by_hover_and_focus(chat, fake):
+    fake.answers = [["One."]]
+    chat.ask("first")
+    shown = "getComputedStyle(document.querySelector('[data-role=user] [data-testid=edit]')).opacity"
+    chat.call("Input.dispatchMouseEvent", type="mouseMoved", x=5, y=5)
+    if chat.js("matchMedia('(hover: hover)').matches"):
+        chat.until(f"{shown} === '0'")
+    x, y = chat.js("(r => [r.left + 5, r.top + 5])(document.querySelector('[data-role=user] .bubble').getBoundingClientRect())")
+    chat.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    chat.until(f"{shown} === '1'")
+    chat.call("Input.dispatchMouseEvent", type="mouseMoved", x=5, y=5)
+    chat.js("document.querySelector('[data-role=user] [data-testid=edit]').focus()")
+    chat.until(f"{shown} === '1'")

@@ -150,8 +150,9 @@ def test_phone(profile, fake):
     assert access.too_wide(chat) == []
     chat.shot("chat-phone-settings")
     chat.press("settings-save")
+    assert not chat.js("document.body.hasAttribute('data-menu')"), "the list does not lie under the settings"
+    chat.until("document.activeElement.id === 'menu'")
     chat.media("dark")
-    chat.click("#close-menu")
     settled(chat)
     chat.shot("chat-phone-dark")
     chat.device(320, 568, phone=True)
