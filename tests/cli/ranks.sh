@@ -65,8 +65,17 @@ serve_it --dp 2 --ep 4
 expect "--ep over groups of several" 1 err "--ep: experts were to be dealt to 4 ranks in groups of 2" err "(--tp)"
 serve_it --cp 2 --dp 2
 expect "--cp and --dp beyond the ranks" 1 err "--dp: 2 ranks cannot be 2 groups with requests of their own, each of 2 parts"
-serve_it --cp 2 --dp 2 --tp 4
-expect "--cp and --dp" 1 err "--dp: 4 ranks would be 2 groups" err "so far ranks do one of the two"
+serve_it --cp 2 --dp 2 --tp 8
+expect "--cp and --dp, and a cut model" 1 err "--dp: 8 ranks would be 2 groups of 2 parts" err "--tp 4 will do"
+run_it inspect shape:qwen3-8b --tp 4 --cp 2 --dp 2 --json
+expect_python "inspect --cp and --dp" "
+ranks = json.loads(text)['ranks']
+assert [(r['n_head'], r['n_kv'], r['d_ff']) for r in ranks] == 4 * [(32, 8, 12288)], ranks
+# A token of each: the best of both. A prompt's: half of the others' keys and values, and rows.
+assert all(r['token_comm'] == 2 * 8 for r in ranks), ranks[0]
+assert all(r['prompt_comm'] == 36 * 2 * 4 * 1024 + 4 * 4096 for r in ranks), ranks[0]"
+run_it inspect shape:qwen3-30b-a3b --tp 4 --cp 2 --dp 2 --ep 4
+expect "--cp, --dp and --ep" 1 err "--ep: experts cannot be dealt to 4 ranks where groups"
 serve_it --ep 2 --dp 3
 expect "--ep below --dp" 1 err "--ep: experts cannot be dealt to 2 of 3 ranks"
 serve_it --ep 3 --dp 2

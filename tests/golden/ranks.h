@@ -20,7 +20,7 @@ typedef struct rank_member {
     bool graphs;
     bool shares;       /* parts have the whole model each, and some of the rows */
     bool groups;       /* groups have the whole model each, and sequences of their own */
-    int32_t span;      /* ranks of a part or group, which cut its model; 0: one */
+    int32_t span;      /* ranks of a part or group, which cut its model, or share rows; 0: one */
     bool deals;        /* each rank has whole experts, and a part of the rows if it shares */
     int32_t deal_span; /* and cuts the rest, and so many have an expert together; 0: not so */
     bool once;         /* the logits of one plan, and nothing else */

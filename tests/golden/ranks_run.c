@@ -38,7 +38,9 @@ static whim_engine *open_engine(const rank_member *m, whim_comm *comm, whim_diag
         .max_outs = MAX_ROWS,
         .graphs = m->graphs ? WHIM_GRAPHS_ON : WHIM_GRAPHS_OFF,
         .n_rank = m->n_rank,
-        .n_share = m->shares ? blocks_of(m) : 0,
+        .n_share = !m->shares  ? 0
+                   : m->groups ? m->span
+                               : blocks_of(m),
         .n_group = m->groups ? blocks_of(m) : 0,
         .n_deal = m->deals ? (m->shares && m->span > 0 ? m->span : m->n_rank) /
                                  (m->deal_span > 0 ? m->deal_span : 1)

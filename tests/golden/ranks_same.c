@@ -17,9 +17,10 @@ static void check_same(const char *model, const rank_member *one, rank_member li
              like.span == 2   ? "twos-"
              : like.span == 3 ? "threes-"
                               : "",
-             like.shares   ? "cp"
-             : like.groups ? "dp"
-                           : "",
+             like.shares && like.groups ? "dpcp"
+             : like.shares              ? "cp"
+             : like.groups              ? "dp"
+                                        : "",
              like.deals ? "ep" : "", n_rank, like.graphs ? "graphs" : "eager");
     bool good = ranks_run(members, n_rank, &like);
     size_t bytes = (size_t)one->n_value * sizeof(float);
@@ -73,6 +74,17 @@ static void check_parts(const char *model, rank_member like, int32_t deal_span)
     ranks_free(part, span);
 }
 
+/* Groups with sequences of their own, whose ranks share rows. */
+static void check_groups_that_share(const char *model, const rank_member *one, rank_member like)
+{
+    like.shares = like.groups = true;
+    like.span = 2;
+    check_same(model, one, like, 4);
+    check_on_guard(model, one, like, 4);
+    like.span = 3;
+    check_same(model, one, like, 6);
+}
+
 /* One model of each kind over 2, 3 and 4 ranks, and on the guard with graphs; the others, which
  * differ in what no rank can tell, over one of these sizes. */
 static void check_whole(const char *model, const rank_member *one, rank_member like)
@@ -82,6 +94,7 @@ static void check_whole(const char *model, const rank_member *one, rank_member l
     bool of_kind = is_any(model, kinds, sizeof kinds / sizeof kinds[0]);
     if (of_kind) {
         check_parts(model, like, 0);
+        check_groups_that_share(model, one, like);
     }
     if (of_kind && ranks_has_experts(model)) {
         check_parts(model, like, 1);

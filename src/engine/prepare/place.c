@@ -145,11 +145,11 @@ static whim_err groups_check(const whim_engine *e, whim_diag *diag)
             "that share prompts: the product of the two divides the ranks",
             n_rank, n_group, e->cfg.n_share);
     }
-    if (e->cfg.n_share > 1) {
+    if (e->cfg.n_share > 1 && n_rank != n_group * e->cfg.n_share) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "%d ranks would be %d groups with requests of their own that share "
-                         "prompts; so far ranks do one of the two",
-                         n_rank, n_group);
+                         "%d ranks would be %d groups of %d parts that cut the model and share "
+                         "prompts; so far such parts have one rank: --tp %d will do",
+                         n_rank, n_group, e->cfg.n_share, n_group * e->cfg.n_share);
     }
     WHIM_TRY(hosts_check(e, n_rank / n_group, diag));
     if (e->cfg.record_steps != NULL) {
@@ -173,10 +173,8 @@ static int32_t cut_ranks(const whim_engine *e)
 {
     int32_t n_rank = whim_engine_n_rank(e);
     bool whole = e->cfg.n_deal > 1 && !e->cfg.deal_cut;
-    return whole                ? 1
-           : e->cfg.n_share > 1 ? n_rank / e->cfg.n_share
-           : e->cfg.n_group > 1 ? n_rank / e->cfg.n_group
-                                : n_rank;
+    int32_t n_part = e->cfg.n_share > 1 ? e->cfg.n_share : 1;
+    return whole ? 1 : n_rank / n_part / (e->cfg.n_group > 1 ? e->cfg.n_group : 1);
 }
 
 /* Ranks that have whole experts and the same rows deal the heads as well, and split no sum. That
@@ -202,6 +200,12 @@ static whim_err deal_check(const whim_engine *e, whim_diag *diag)
                          "its experts cannot be dealt to %d ranks: the %s model has none; ranks "
                          "cut it, or share its prompts",
                          n_deal, e->ckpt.config.arch->name);
+    }
+    if (e->cfg.n_group > 1 && e->cfg.n_share > 1) {
+        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                         "experts cannot be dealt to %d ranks where groups with requests of their "
+                         "own share prompts; leave out --cp, --dp or --ep",
+                         n_deal);
     }
     if (n_deal > n_expert) {
         return whim_fail(diag, WHIM_ERR_INVALID,
@@ -266,7 +270,7 @@ whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
     deal_choose(e);
     e->binder.n_share = e->runner_cfg.n_share = shares ? e->cfg.n_share : 0;
     e->runner_cfg.n_group = groups ? e->cfg.n_group : 0;
-    bool wide = groups && e->cfg.n_group < n_rank;
+    bool wide = groups && e->cfg.n_group < n_rank && !shares;
     e->binder.n_wide = wide ? n_rank : 0;
     e->binder.wide_rank = wide ? e->cfg.rank : 0;
     e->runner_cfg.meets = wide || (groups && deals);

@@ -53,12 +53,15 @@ static void comms_open(whim_exec *x)
 
 _Static_assert((int)WHIM_CUT_SETS == (int)WHIM_EXEC_FLIGHT, "a set for each step under way");
 
+/* Those who share rows are a group, or have the same place in parts. */
 whim_cut_cfg whim_exec_cut_cfg(const whim_exec_cfg *cfg)
 {
+    bool across = whim_exec_groups(cfg) == 1;
+    int32_t rank = cfg->comm != NULL ? cfg->comm->rank : 0; /* a plan may be made before that */
     return (whim_cut_cfg){
         .n_rank = cfg->n_share,
-        /* a plan may be made before it is there */
-        .rank = cfg->comm != NULL ? cfg->comm->rank / block_ranks(cfg) : 0,
+        .rank = across ? rank / block_ranks(cfg) : rank % block_ranks(cfg),
+        .across = across,
         .max_rows = cfg->max_rows,
         .max_seqs = cfg->max_seqs,
         .n_set = whim_exec_flights(cfg),

@@ -39,7 +39,7 @@ typedef struct group {
     bool shares;  /* each has the whole model, or each two have it, and a part of the rows */
     bool groups;  /* each, or each two, have the whole model, and requests of their own */
     bool deals;   /* each has whole experts */
-    bool twos;    /* of those who share, and of groups */
+    bool twos;    /* of those who share, and of groups, or who share in groups */
     int32_t step; /* rows of a step, at most; 0: STEP */
 } group;
 
@@ -68,7 +68,9 @@ static inline whim_engine *member_open(const group *g, int32_t rank, int64_t kv_
                            .kv_mem = kv_mem,
                            .kv_dir = fixture_dirs[rank],
                            .n_rank = n_member,
-                           .n_share = g->shares ? n_member / (g->twos ? 2 : 1) : 0,
+                           .n_share = !g->shares             ? 0
+                                      : g->twos && g->groups ? 2
+                                                             : n_member / (g->twos ? 2 : 1),
                            .n_group = g->groups ? n_member / (g->twos ? 2 : 1) : 0,
                            .n_deal = g->deals ? n_member : 0,
                            .rank = rank,

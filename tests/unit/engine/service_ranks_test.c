@@ -113,9 +113,11 @@ static void those_who_share_rows_answer_as_one(void **state)
          .deals = true},
         {"tests/data/golden/qwen35-f32", NULL, "cpu", WHIM_GRAPHS_OFF, 4, N_JOB, true,
          .twos = true},
+        {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "guard", WHIM_GRAPHS_ON, 4, 3, true,
+         .groups = true, .twos = true},
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i += ONE_IN) {
-        int32_t n_alike = groups[i].twos ? 2 : 1;
+        int32_t n_alike = groups[i].twos && !groups[i].groups ? 2 : 1;
         group one = {groups[i].model, NULL, "cpu", WHIM_GRAPHS_OFF, n_alike, 0, false};
         ranks_open(&one);
         make_plain(groups[i].n_job);

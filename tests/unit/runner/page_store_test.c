@@ -178,10 +178,12 @@ static void pages_of_groups_are_found_again(void **state)
         {LLAMA, NULL, "guard", WHIM_GRAPHS_ON, 2, 0, .groups = true},
         {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 4, 0, .groups = true, .twos = true},
         {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 4, 0, .groups = true, .twos = true},
+        {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 4, 0, true, .groups = true, .twos = true},
+        {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 4, 0, true, .groups = true, .twos = true},
     };
     int32_t cold[2][MADE], warm[2][MADE];
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        bool first = i == 0 || i == 3 || i == 5; /* sums are others from here on */
+        bool first = i == 0 || i == 3 || i == 5 || i == 7; /* sums are others from here on */
         if (first) {
             folder_remove(state);
             folder_make(state);
