@@ -20,8 +20,8 @@ typedef struct server_address {
     socklen_t n_at;
 } server_address;
 
-/* Host, port and path of http://HOST[:PORT][/PATH]; without a path it is /v1. `option` and `key` are
- * borrowed. */
+/* Host, port and path of http://HOST[:PORT][/PATH]; without a path it is /v1. `option` and `key`
+ * are borrowed. */
 WHIM_MUST_CHECK whim_err server_address_read(server_address *a, const char *option, const char *url,
                                              const char *key, whim_diag *diag);
 
