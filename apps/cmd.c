@@ -2,12 +2,10 @@
 /* What the commands share. */
 #include "cmd.h"
 
-#include "base/arena.h"
 #include "base/file.h"
 #include "base/utf8.h"
 #include "hub_model.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -160,91 +158,7 @@ bool env_is_container(void)
            access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
 }
 
-/* --- names that lead nowhere ------------------------------------------------------------------ */
-
-enum { MAX_NEAR = 4 };
-
-/* Whether a name, or its part before the first '-' or '.', resembles what was typed. */
-static bool is_near(const char *name, const char *typed)
-{
-    char stem[256], low[256];
-    snprintf(stem, sizeof stem, "%.*s", (int)strcspn(name, "-."), name);
-    snprintf(low, sizeof low, "%s", typed);
-    for (char *at = stem; *at != '\0'; at++) {
-        *at = (char)tolower((unsigned char)*at);
-    }
-    for (char *at = low; *at != '\0'; at++) {
-        *at = (char)tolower((unsigned char)*at);
-    }
-    return strcasestr(name, typed) != NULL || strcasestr(typed, name) != NULL ||
-           whim_name_distance(typed, name) < WHIM_NAME_FAR ||
-           (stem[0] != '\0' && whim_name_distance(low, stem) < WHIM_NAME_FAR);
-}
-
-/* Add the names in a folder that resemble `typed`, at most MAX_NEAR in all. */
-static void near_in_folder(whim_str *out, int32_t *n, const char *folder, const char *typed)
-{
-    whim_arena arena;
-    char **names = NULL;
-    int64_t n_name = 0;
-    whim_diag diag;
-    whim_arena_init(&arena);
-    if (whim_dir_list(&arena, folder, &names, &n_name, &diag) == WHIM_ERR_OK) {
-        for (int64_t i = 0; i < n_name && *n < MAX_NEAR; i++) {
-            if (names[i][0] != '.' && is_near(names[i], typed)) {
-                whim_str_printf(out, "%s%s%s%s", *n > 0 ? ", " : "",
-                                strcmp(folder, ".") == 0 ? "" : folder,
-                                strcmp(folder, ".") == 0 ? "" : "/", names[i]);
-                (*n)++;
-            }
-        }
-    }
-    whim_arena_reset(&arena);
-}
-
-void complain_no_model(const char *model, const char *as_name)
-{
-    char folder[MODEL_PATH_MAX], cache[MODEL_PATH_MAX], typed[256];
-    whim_str near = {0};
-    int32_t n = 0;
-    int len = (int)strnlen(model, sizeof folder - 1);
-    while (len > 1 && model[len - 1] == '/') {
-        len--;
-    }
-    snprintf(folder, sizeof folder, "%.*s", len, model);
-    char *slash = strrchr(folder, '/');
-    snprintf(typed, sizeof typed, "%.255s", slash != NULL ? slash + 1 : folder);
-    if (slash == NULL) {
-        snprintf(folder, sizeof folder, ".");
-    } else {
-        slash[slash == folder] = '\0';
-    }
-    if (typed[0] != '\0') {
-        near_in_folder(&near, &n, folder, typed);
-        char *end =
-            cache_find(default_model_name(), cache, sizeof cache) ? strrchr(cache, '/') : NULL;
-        if (end != NULL) {
-            *end = '\0';
-            if (strcmp(cache, folder) != 0) {
-                near_in_folder(&near, &n, cache, typed);
-            }
-        }
-    }
-    if (as_name[0] != '\0') {
-        complain(
-            EXIT_FAILED,
-            "there is no model \"%s\". As a path: nothing is there%s%s. As a name on the hub: %s",
-            model, n > 0 ? "; near it: " : "", whim_str_text(&near), as_name);
-    } else {
-        complain(
-            EXIT_FAILED, "there is no model \"%s\"%s%s%s", model, n > 0 ? "; near it: " : "",
-            n > 0 ? whim_str_text(&near) : "",
-            n > 0 ? ""
-                  : "; a model is a directory with config.json and *.safetensors, a .gguf file, or "
-                    "ORG/NAME as the hub calls it (without a name the default model is taken)");
-    }
-    whim_str_deinit(&near);
-}
+/* --- models ----------------------------------------------------------------------------------- */
 
 const char *choose_model(const whim_options *options, char *buf)
 {

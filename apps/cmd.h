@@ -98,8 +98,8 @@ bool env_is_container(void);
  * it. */
 const char *choose_model(const whim_options *options, char *buf);
 
-/* That a MODEL leads nowhere: what is near it as a path, and (unless "") what the hub says about it
- * as a name. */
+/* That a MODEL leads nowhere: what is near it, among files, short names and what is in the cache,
+ * and (unless "") what the hub says about it as a name (local/near.c). */
 void complain_no_model(const char *model, const char *as_name);
 
 /* Bytes of the control character at `text`, 0 when it is none: what a model says must not steer a

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `whimbrel pull`: bring a model of a hub into the cache, or up to date. */
 #include "hub_model.h"
+#include "local/catalogue.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -34,10 +35,17 @@ int cmd_pull(const whim_options *options)
     whim_str out = {0};
     char path[MODEL_PATH_MAX];
     if (options->model == NULL) {
-        return complain(EXIT_USAGE, "pull what? write whimbrel pull ORG/NAME, as the hub lists it");
+        return complain(EXIT_USAGE,
+                        "pull what? write whimbrel pull ORG/NAME, as the hub lists it, or "
+                        "a short name such as qwen3:4b");
     }
-    if (whim_hub_ref_parse(&ref, options->model, &diag) != WHIM_ERR_OK) {
-        return complain(EXIT_USAGE, "%s", diag.text);
+    if (hub_ref_read(&ref, options->model, &diag) != WHIM_ERR_OK) {
+        whim_str near = {0};
+        int32_t n = catalogue_near(&near, options->model, 4);
+        complain(EXIT_USAGE, "%s%s%s", diag.text, n > 0 ? "; short names near it: " : "",
+                 whim_str_text(&near));
+        whim_str_deinit(&near);
+        return EXIT_USAGE;
     }
     if (options->file != NULL) {
         if (ref.pick[0] != '\0' || !whim_hub_name_is_safe(options->file)) {
@@ -47,7 +55,7 @@ int cmd_pull(const whim_options *options)
         }
         snprintf(ref.pick, sizeof ref.pick, "%s", options->file);
     }
-    if (!hub_visit_open(&visit, &ref, options->quiet)) {
+    if (!hub_visit_open(&visit, &ref, options->model, options->quiet)) {
         return EXIT_FAILED;
     }
     signals_catch();
@@ -57,6 +65,7 @@ int cmd_pull(const whim_options *options)
     visit.cfg.n_try = (int32_t)options->tries;
     whim_err err = whim_hub_pull(&visit.cfg, &ref, path, &diag);
     hub_visit_close(&visit, err == WHIM_ERR_OK);
+    hub_visit_blame(&visit, err, &diag);
     if (err != WHIM_ERR_OK && atomic_load(&stopped)) {
         return complain(EXIT_INTERRUPTED,
                         "stopped; what came is kept, and the same command goes on "

@@ -20,11 +20,12 @@ static bool get_ids(run *r)
     const whim_options *o = r->options;
     whim_str text = {0};
     r->by_ids = true;
-    if (o->prompt != NULL || o->system != NULL || o->raw || o->stop.n > 0 ||
+    if (o->prompt != NULL || o->output != NULL || o->system != NULL || o->raw || o->stop.n > 0 ||
         form_is_given(&r->form) || o->think_budget > 0) {
-        complain(EXIT_USAGE, "--ids works without a tokenizer: it cannot be joined with --prompt, "
-                             "--system, --raw, --stop, --json-schema, --grammar-regex, --tools or "
-                             "--think-budget");
+        complain(EXIT_USAGE,
+                 "--ids works without a tokenizer: it cannot be joined with a "
+                 "prompt, --system, --raw, --stop, --json-schema, --grammar-regex, --tools or "
+                 "--think-budget");
         return false;
     }
     if (strcmp(o->ids, "-") != 0) {
@@ -42,9 +43,14 @@ static bool get_prompt(run *r)
     if (o->ids != NULL) {
         return get_ids(r);
     }
-    if (o->prompt != NULL && strcmp(o->prompt, "-") != 0) {
-        whim_str_append(&r->text, o->prompt);
-    } else if (o->prompt == NULL && whim_os_term_is(STDIN_FILENO)) {
+    const char *prompt = o->prompt != NULL ? o->prompt : o->output;
+    if (o->prompt != NULL && o->output != NULL) {
+        complain(EXIT_USAGE, "two prompts: \"%.200s\" behind the model, and --prompt", o->output);
+        return false;
+    }
+    if (prompt != NULL && strcmp(prompt, "-") != 0) {
+        whim_str_append(&r->text, prompt);
+    } else if (prompt == NULL && whim_os_term_is(STDIN_FILENO)) {
         complain(EXIT_USAGE,
                  "a prompt is needed: -p \"TEXT\", or text on standard input, or token ids "
                  "with --ids; \"whimbrel chat\" talks with you");

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "local/catalogue.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -40,10 +41,8 @@ void hub_listen(hub_listener who)
     listener = who;
 }
 
-static void on_say(void *ctx, const char *line)
+static void say(hub_visit *visit, const char *line)
 {
-    hub_visit *visit = ctx;
-    visit->found = true;
     if (listener.log != NULL) {
         whim_log_info(listener.log, "fetch", whim_log_text("text", line));
     } else if (!visit->quiet) {
@@ -52,6 +51,19 @@ static void on_say(void *ctx, const char *line)
         }
         fprintf(stderr, "%s\n", line);
     }
+}
+
+static void on_say(void *ctx, const char *line)
+{
+    hub_visit *visit = ctx;
+    visit->found = true;
+    if (visit->given != NULL) { /* before anything comes */
+        char text[2 * HUB_TEXT_MAX];
+        snprintf(text, sizeof text, "%.200s is %s", visit->given, visit->name);
+        visit->given = NULL;
+        say(visit, text);
+    }
+    say(visit, line);
 }
 
 static void on_progress(void *ctx, int64_t done, int64_t total)
@@ -84,13 +96,31 @@ static void on_progress(void *ctx, int64_t done, int64_t total)
     visit->done = done;
 }
 
-bool hub_visit_open(hub_visit *visit, const whim_hub_ref *ref, bool quiet)
+whim_err hub_ref_read(whim_hub_ref *ref, const char *given, whim_diag *diag)
+{
+    char canonical[CATALOGUE_TEXT_MAX];
+    bool known = catalogue_find(given, canonical) != NULL;
+    return whim_hub_ref_parse(ref, known ? canonical : given, diag);
+}
+
+/* Whether it has the form of something that hub_ref_read takes. */
+static bool looks_like_name(const char *given)
+{
+    char canonical[CATALOGUE_TEXT_MAX];
+    return whim_hub_ref_looks(given) || catalogue_find(given, canonical) != NULL;
+}
+
+bool hub_visit_open(hub_visit *visit, const whim_hub_ref *ref, const char *given, bool quiet)
 {
     memset(visit, 0, sizeof *visit);
     if (!hub_settings_read(visit)) {
         return false;
     }
     visit->quiet = quiet;
+    bool is_main = strcmp(ref->rev, "main") == 0;
+    snprintf(visit->name, sizeof visit->name, "%s%s%s%s%.*s", ref->id, is_main ? "" : "@",
+             is_main ? "" : ref->rev, ref->pick[0] != '\0' ? ":" : "", HUB_TEXT_MAX / 2, ref->pick);
+    visit->given = strncmp(given, ref->id, strlen(ref->id)) != 0 ? given : NULL;
     snprintf(visit->label, sizeof visit->label, "fetch %s", ref->id);
     visit->cfg.say = on_say;
     visit->cfg.progress = on_progress;
@@ -108,21 +138,29 @@ void hub_visit_close(hub_visit *visit, bool ok)
     signals_ignore(false);
 }
 
+void hub_visit_blame(const hub_visit *visit, whim_err err, whim_diag *diag)
+{
+    if (err != WHIM_ERR_OK && visit->given != NULL) { /* else it was said already */
+        whim_diag_prefix(diag, "%.200s is %s: ", visit->given, visit->name);
+    }
+}
+
 /* The folder or file that a name stands for. *known: the hub or the cache has the name, so it is
  * not to blame for what went wrong. False with an empty diag: it has complained already. */
 static bool by_name(const char *name, bool quiet, char *buf, bool *known, whim_diag *diag)
 {
     whim_hub_ref ref;
     hub_visit visit = {.found = false};
-    whim_err err = whim_hub_ref_parse(&ref, name, diag);
+    whim_err err = hub_ref_read(&ref, name, diag);
     if (err == WHIM_ERR_OK) {
-        if (!hub_visit_open(&visit, &ref, quiet)) {
+        if (!hub_visit_open(&visit, &ref, name, quiet)) {
             return false;
         }
         err = whim_hub_get(&visit.cfg, &ref, buf, diag);
         hub_visit_close(&visit, err == WHIM_ERR_OK);
+        hub_visit_blame(&visit, err, diag);
     }
-    *known = visit.found;
+    *known = visit.found || visit.given != NULL || strstr(name, "://") != NULL;
     return err == WHIM_ERR_OK;
 }
 
@@ -130,7 +168,7 @@ const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX]
 {
     whim_diag diag = {""};
     bool known = false;
-    if (!whim_hub_ref_looks(options->model)) {
+    if (!looks_like_name(options->model)) {
         complain_no_model(options->model, "");
         return NULL;
     }
@@ -148,8 +186,7 @@ const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX]
 /* Whether a name on the hub is meant, and no path. */
 static bool is_name(const char *given)
 {
-    return given != NULL && whim_hub_ref_looks(given) &&
-           whim_path_get_type(given) == WHIM_PATH_NONE;
+    return given != NULL && looks_like_name(given) && whim_path_get_type(given) == WHIM_PATH_NONE;
 }
 
 const char *hub_draft_path(const char *draft, bool quiet, char buf[MODEL_PATH_MAX])
@@ -173,7 +210,7 @@ bool hub_name(const char *given, char *buf, int64_t n)
 {
     whim_hub_ref ref;
     whim_diag ignored;
-    if (!is_name(given) || whim_hub_ref_parse(&ref, given, &ignored) != WHIM_ERR_OK) {
+    if (!is_name(given) || hub_ref_read(&ref, given, &ignored) != WHIM_ERR_OK) {
         return false;
     }
     return snprintf(buf, (size_t)n, "%s", ref.id) < n;

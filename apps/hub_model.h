@@ -30,7 +30,9 @@ typedef struct hub_visit {
     bool found; /* the hub or the cache knows the model */
     whim_progress bar;
     int64_t done;
-    int64_t log_ns; /* not to be logged before */
+    int64_t log_ns;    /* not to be logged before */
+    const char *given; /* what was typed, where that is not the model's whole name; NULL: it is */
+    char name[HUB_TEXT_MAX]; /* ORG/NAME[@REV][:PICK] */
     char label[WHIM_HUB_ID_MAX + 8];
     char cache[MODEL_PATH_MAX], token_path[MODEL_PATH_MAX];
     char token[HUB_TEXT_MAX], endpoint[HUB_TEXT_MAX];
@@ -39,13 +41,20 @@ typedef struct hub_visit {
 /* Read the environment (hub_env.c); false after a complaint. */
 bool hub_settings_read(hub_visit *visit);
 
-/* Begin and end; between them a broken pipe or a file that may not grow is an error and no signal.
+/* Begin and end (`given` is what was typed for the model); between them a broken pipe or a file that may not grow is an error and no signal.
  * False after a complaint. */
-bool hub_visit_open(hub_visit *visit, const whim_hub_ref *ref, bool quiet);
+bool hub_visit_open(hub_visit *visit, const whim_hub_ref *ref, const char *given, bool quiet);
 void hub_visit_close(hub_visit *visit, bool ok);
 
-/* The folder or file of a MODEL that is no path, but ORG/NAME[@REV][:PICK], fetched unless it is
- * in the cache; NULL after a complaint. */
+/* Say in an error what the name stands for, unless that was said. */
+void hub_visit_blame(const hub_visit *visit, whim_err err, whim_diag *diag);
+
+/* What a MODEL that is no path stands for: a short name (local/catalogue.h), an address, or
+ * ORG/NAME[@REV][:PICK]. INVALID with a message when it is none. */
+WHIM_MUST_CHECK whim_err hub_ref_read(whim_hub_ref *ref, const char *given, whim_diag *diag);
+
+/* The folder or file of such a MODEL, fetched when the cache does not have it; NULL after a
+ * complaint. */
 const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX]);
 
 /* The same of a draft, which is taken as it is where it is NULL, a path, or no name. */

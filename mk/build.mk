@@ -441,7 +441,7 @@ $(UNIT): $(B)/%: $(B)/obj/%.o $(call obj,$(SUPPORT_SRC)) $(or $(TEST_LIB),$(LIB)
 	$(call say,LD,$@)
 	$(call link,$(TEST_PATH),$(UNIT_LIBS))
 # What the program has for itself is tested with its own objects.
-$(filter $(B)/tests/unit/apps/%,$(UNIT)): $(call obj,$(wildcard apps/options/*.c) apps/bench/dummy_gguf.c apps/chat/prose.c apps/chat/flow.c)
+$(filter $(B)/tests/unit/apps/%,$(UNIT)): $(call obj,$(wildcard apps/options/*.c) apps/bench/dummy_gguf.c apps/chat/prose.c apps/chat/flow.c apps/local/catalogue.c apps/local/table.c)
 $(filter $(B)/tests/unit/comm/ucx_%,$(UNIT)): | $(MODULES)
 # All targets in one program: each has a name of its own there.
 ifneq ($(MODE),fuzz)

@@ -272,15 +272,15 @@ typedef struct cursor {
     whim_diag *diag;
 } cursor;
 
-/* Names of before that still work. */
-static const char *const older_names[][2] = {{"kv-type", "kv-dtype"}};
+/* Other names that work: one of before, and one that every other program has. */
+static const char *const other_names[][2] = {{"kv-type", "kv-dtype"}, {"temperature", "temp"}};
 
 /* By its name of n bytes, or where that is NULL by its letter. */
 static const whim_option_spec *find(whim_command command, const char *name, size_t n, char letter)
 {
-    for (size_t i = 0; name != NULL && i < sizeof older_names / sizeof older_names[0]; i++) {
-        if (strlen(older_names[i][0]) == n && memcmp(older_names[i][0], name, n) == 0) {
-            name = older_names[i][1];
+    for (size_t i = 0; name != NULL && i < sizeof other_names / sizeof other_names[0]; i++) {
+        if (strlen(other_names[i][0]) == n && memcmp(other_names[i][0], name, n) == 0) {
+            name = other_names[i][1];
             n = strlen(name);
         }
     }
@@ -300,6 +300,7 @@ static whim_err unknown_option(const cursor *c, const char *word, const char *na
 {
     const char *command = command_table[c->command].name;
     char typed[MAX_NAME + 1];
+    WHIM_TRY(whim_options_foreign(c->command, word, c->diag));
     snprintf(typed, sizeof typed, "%.*s", (int)(n < MAX_NAME ? n : MAX_NAME), name);
     const char *nearest = NULL;
     int32_t best = MAX_NAME;
@@ -374,6 +375,9 @@ static whim_err parse_short(cursor *c, whim_options *options, const char *word)
     const whim_option_spec *spec = find(c->command, NULL, 0, word[1]);
     const char *rest = word[2] != '\0' ? word + 2 : NULL;
     const char *text = "on";
+    if (rest != NULL) { /* "-ngl" is no "-n gl" */
+        WHIM_TRY(whim_options_foreign(c->command, word, c->diag));
+    }
     if (spec == NULL || (spec->type == WHIM_OPTION_BOOL && rest != NULL)) {
         return unknown_option(c, word, word + 1, strlen(word + 1));
     }

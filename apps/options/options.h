@@ -97,7 +97,7 @@ typedef struct whim_string_list {
 
 typedef struct whim_options {
     const char *model;  /* the operand, or NULL */
-    const char *output; /* the second, of commands that take two, or NULL */
+    const char *output; /* the second, of commands that take two (of run the prompt), or NULL */
     uint64_t given[2];  /* bit i: the i-th option of the table was on the command line */
 #define WHIM_OPTION(field, name, letter, type, fallback, least, most, commands, group, metavar, \
                     help)                                                                       \
@@ -119,6 +119,14 @@ bool whim_options_gave(const whim_options *options, const void *field);
  * WHIM_NAME_FAR when it is not worth a mention. */
 enum { WHIM_NAME_FAR = WHIM_EDIT_FAR };
 int32_t whim_name_distance(const char *typed, const char *name);
+
+/* INVALID, with what it is called here, when a word that is no option of the command is one of
+ * another program (foreign.def). */
+WHIM_MUST_CHECK whim_err whim_options_foreign(whim_command command, const char *word,
+                                              whim_diag *diag);
+
+/* The i-th word of that table, and what it is here or NULL; NULL: there are no more. */
+const char *whim_options_foreign_at(int32_t i, const char **ours);
 
 const char *whim_option_group_title(whim_option_group group);
 

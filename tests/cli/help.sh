@@ -33,7 +33,7 @@ run_it rnu
 expect "unknown command, nearest name" 2 err '"rnu"' err "mean run?"
 run_it train
 expect "a command that there is not" 2 err '"train"'
-run_it run a b
+run_it inspect a b
 expect "two models" 2 err '"a" and "b"'
 run_it doctor something
 expect "doctor takes no operand" 2 err "something"

@@ -111,7 +111,39 @@ static void some_commands_take_two(void **state)
     assert_false(options.report);
     refused(PARSE(QUANTIZE, "a", "b", "c"), "IN OUT", "\"c\"");
     refused(PARSE(QUANTIZE, "--to", "q5"), "\"q5\"", "q8|q4|fp8");
-    refused(PARSE(RUN, "a", "b"), "one model", "\"b\"");
+    refused(PARSE(INSPECT, "a", "b"), "one model", "\"b\"");
+    assert_int_equal(PARSE(RUN, "m", "a question", "--temperature=0.5"), WHIM_ERR_OK);
+    assert_string_equal(options.output, "a question");
+    assert_true(options.temp == 0.5);
+    refused(PARSE(RUN, "m", "a", "b"), "[PROMPT]", "\"b\"");
+}
+
+static void other_programs_options_are_known(void **state)
+{
+    (void)state;
+    refused(PARSE(SERVE, "m", "-ngl", "99"), "-ngl is an option of llama.cpp", "not needed");
+    refused(PARSE(RUN, "-fa"), "-fa", "not needed");
+    refused(PARSE(SERVE, "-m", "x.gguf"), "-m", "serve MODEL");
+    refused(PARSE(SERVE, "--max-model-len=4096"), "vLLM", "calls it --ctx");
+    refused(PARSE(RUN, "--max-num-seqs", "4"), "--max-seqs", "an option of \"serve\"");
+    refused(PARSE(BENCH, "-ctk", "q8_0"), "--kv-dtype", "together");
+    assert_int_equal(PARSE(BENCH, "-b", "8"), WHIM_ERR_OK); /* its own letter goes first */
+    assert_int_equal(PARSE(RUN, "-n7", "-t", "1", "-c4096"), WHIM_ERR_OK);
+    /* What a row sends people to is there, and no row is in the way of an option of ours. */
+    const char *ours, *word;
+    int32_t n;
+    const whim_option_spec *specs = whim_option_specs(&n);
+    for (int32_t i = 0; (word = whim_options_foreign_at(i, &ours)) != NULL; i++) {
+        bool found = ours == NULL;
+        for (int32_t k = 0; k < n; k++) {
+            found |= ours != NULL && strcmp(specs[k].name, ours) == 0;
+            bool is_serve = (specs[k].commands >> WHIM_COMMAND_SERVE & 1) != 0;
+            assert_false(is_serve && strcmp(word + 2, specs[k].name) == 0);
+        }
+        if (!found) {
+            fail_msg("%s leads to --%s, which is not there", word, ours);
+        }
+    }
 }
 
 static void the_last_one_wins(void **state)
@@ -196,7 +228,7 @@ static void missing_values_and_strange_words_are_refused(void **state)
     refused(PARSE(RUN, "--frobnicate"), "--frobnicate", "run --help");
     refused(PARSE(RUN, "--tensors"), "--tensors", "\"inspect\"");
     refused(PARSE(RUN, "-z"), "\"-z\"", "no option");
-    refused(PARSE(RUN, "a", "b"), "\"a\"", "\"b\"");
+    refused(PARSE(INSPECT, "a", "b"), "\"a\"", "\"b\"");
     refused(PARSE(DOCTOR, "model.gguf"), "doctor", "model.gguf");
 }
 
@@ -350,6 +382,7 @@ int main(void)
         cmocka_unit_test(switches_go_on_and_off),
         cmocka_unit_test(two_dashes_end_the_options),
         cmocka_unit_test(some_commands_take_two),
+        cmocka_unit_test(other_programs_options_are_known),
         cmocka_unit_test(the_last_one_wins),
         cmocka_unit_test(repeatable_options_collect),
         cmocka_unit_test(what_was_given_is_known),

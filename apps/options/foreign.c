@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is said to who types an option of another program. */
+#include "options/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct foreign_option {
+    const char *word, *program, *ours, *text;
+} foreign_option;
+
+static const foreign_option table[] = {
+#define WHIM_FOREIGN(word, program, ours, text) {word, program, ours, text},
+#include "options/foreign.def"
+};
+enum { N_FOREIGN = sizeof table / sizeof table[0] };
+
+/* Which commands have an option of ours. */
+static uint32_t owners(const char *name)
+{
+    int32_t n;
+    const whim_option_spec *specs = whim_option_specs(&n);
+    uint32_t commands = 0;
+    for (int32_t i = 0; i < n; i++) {
+        commands |= strcmp(specs[i].name, name) == 0 ? specs[i].commands : 0;
+    }
+    return commands;
+}
+
+static whim_err refuse(const foreign_option *f, whim_command command, whim_diag *diag)
+{
+    char elsewhere[96] = "";
+    if (f->ours == NULL) {
+        return whim_fail(diag, WHIM_ERR_INVALID, "%s is an option of %s; %s", f->word, f->program,
+                         f->text);
+    }
+    uint32_t commands = owners(f->ours);
+    if ((commands >> command & 1) == 0 && commands != 0) {
+        snprintf(elsewhere, sizeof elsewhere, ", an option of \"%s\" and not of \"%s\"",
+                 whim_command_get((whim_command)__builtin_ctz(commands))->name,
+                 whim_command_get(command)->name);
+    }
+    return whim_fail(diag, WHIM_ERR_INVALID, "%s is an option of %s; whimbrel calls it --%s%s%s%s",
+                     f->word, f->program, f->ours, elsewhere, f->text != NULL ? ": " : "",
+                     f->text != NULL ? f->text : "");
+}
+
+whim_err whim_options_foreign(whim_command command, const char *word, whim_diag *diag)
+{
+    size_t n = strcspn(word, "=");
+    for (int32_t i = 0; i < N_FOREIGN; i++) {
+        if (strlen(table[i].word) == n && strncmp(table[i].word, word, n) == 0) {
+            return refuse(&table[i], command, diag);
+        }
+    }
+    return WHIM_ERR_OK;
+}
+
+const char *whim_options_foreign_at(int32_t i, const char **ours)
+{
+    *ours = i < N_FOREIGN ? table[i].ours : NULL;
+    return i < N_FOREIGN ? table[i].word : NULL;
+}
