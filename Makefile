@@ -57,18 +57,21 @@ soak: build
 first-bare:
 	tests/first/bare-root.sh $(SUITES)
 
+# MODEL=auto takes what fits the machine, which may be the default model.
+NAMED = $(filter-out auto,$(MODEL))
+
 # From a fresh checkout to a server: packages, program, model, and answers on http://127.0.0.1:8080. The server fetches
 # the model itself, when it has its port. HOST counts on the command line only: some shells export the machine's name.
 PORT ?= 8080
 HOST_FLAG = $(if $(filter command%,$(origin HOST)),$(if $(HOST),--host '$(HOST)'))
 serve: own-build
-	@tools/setup --for-use $(if $(MODEL),--no-model,--later-model)
+	@tools/setup --for-use $(if $(NAMED),--no-model,--later-model)
 	+@$(MAKE) --no-print-directory build
-	@exec build/whimbrel serve $(if $(MODEL),'$(MODEL)',--fetch tools/fetch-default-model) --port $(PORT) $(HOST_FLAG) $(ARGS)
+	@exec build/whimbrel serve $(if $(MODEL),'$(MODEL)') $(if $(NAMED),,--fetch tools/fetch-default-model) --port $(PORT) $(HOST_FLAG) $(ARGS)
 
 # The same to a conversation in the terminal.
 chat: own-build
-	@tools/setup --for-use $(if $(MODEL),--no-model)
+	@tools/setup --for-use $(if $(NAMED),--no-model)
 	+@$(MAKE) --no-print-directory build
 	@exec build/whimbrel chat $(if $(MODEL),'$(MODEL)') $(ARGS)
 
@@ -143,7 +146,7 @@ clean:
 help:
 	@echo "To use whimbrel:"
 	@echo "  make serve         install what is missing, build, fetch the default model, serve it over HTTP"
-	@echo "                     (MODEL=path PORT=8080 HOST=address ARGS=\"more options\")"
+	@echo "                     (without MODEL it offers what fits; MODEL=auto, a path or a name, PORT=8080 HOST=address ARGS=\"more options\")"
 	@echo "  make chat          the same, but talk in the terminal (MODEL=path ARGS=\"more options\")"
 	@echo "  make               build the program (build/whimbrel)"
 	@echo "  make setup         install the packages it needs and fetch the default model"

@@ -54,6 +54,21 @@ void warn_of(const char *event, const char *fmt, ...)
     whim_str_deinit(&text);
 }
 
+void tell_of(const char *event, const char *fmt, ...)
+{
+    va_list ap;
+    whim_str text = {0};
+    va_start(ap, fmt);
+    whim_str_vprintf(&text, fmt, ap);
+    va_end(ap);
+    if (complaint_log != NULL) {
+        whim_log_info(complaint_log, event, whim_log_text("text", whim_str_text(&text)));
+    } else {
+        fprintf(stderr, "%s\n", whim_str_text(&text));
+    }
+    whim_str_deinit(&text);
+}
+
 bool print_out(whim_str *text)
 {
     bool ok = !text->failed;
@@ -149,6 +164,12 @@ const char *env_user(void)
 {
     const char *user = env_text("USER");
     return user != NULL ? user : "you";
+}
+
+bool env_is_ci(void)
+{
+    const char *ci = env_text("CI");
+    return ci != NULL && strcmp(ci, "false") != 0 && strcmp(ci, "0") != 0;
 }
 
 bool env_is_container(void)

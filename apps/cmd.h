@@ -29,6 +29,9 @@ int complain(int code, const char *fmt, ...) WHIM_PRINTF(2, 3);
 /* Likewise of what goes on all the same; `event` is its name in a log. */
 void warn_of(const char *event, const char *fmt, ...) WHIM_PRINTF(2, 3);
 
+/* Likewise what is good to know. */
+void tell_of(const char *event, const char *fmt, ...) WHIM_PRINTF(2, 3);
+
 /* From now on complaints are events of this log, level error, and warnings are its warnings; NULL:
  * for people again. */
 void complain_to(whim_log *log);
@@ -91,6 +94,9 @@ const char *env_launcher(const char *name);
 const char *env_ssh_server(void);
 const char *env_user(void);
 bool env_is_container(void);
+
+/* Whether nobody sits at this terminal, because a test machine runs the command (CI). */
+bool env_is_ci(void);
 
 /* The operand, or the default model, or (by hub_model.h) what ORG/NAME stands for, which may take a
  * download; `buf` is for a path that is not the operand, MODEL_PATH_MAX bytes. NULL after a

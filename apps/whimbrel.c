@@ -3,6 +3,7 @@
 #include "base/os/facts.h"
 #include "cmd.h"
 #include "help/help.h"
+#include "local/offer.h"
 #include "ranks/bridge_order.h"
 #include "ranks/ranks.h"
 
@@ -112,6 +113,9 @@ int main(int argc, char **argv)
     }
     if (options.version) {
         return show_version();
+    }
+    if (command != WHIM_COMMAND_SERVE) { /* which has a log to say it in */
+        model_auto(&options);
     }
     return command_table[command](&options);
 }

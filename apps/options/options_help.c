@@ -32,8 +32,9 @@ const char *whim_options_operand_text(whim_command command)
     default:
         return "MODEL is a directory with config.json and *.safetensors, a .gguf file, "
                "ORG/NAME[@REVISION][:QUANT] on huggingface.co (fetched unless it is in the cache), "
-               "or shape:NAME (a published model's shape, with --load-format dummy). Without it, "
-               "the default model in the user's cache.";
+               "a short name such as qwen3:4b, auto (the best that fits this machine), or "
+               "shape:NAME (a published model's shape, with --load-format dummy). Without it, the "
+               "default model in the user's cache.";
     }
 }
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/os/facts.h"
 #include "commit.inc"
+#include "local/offer.h"
 #include "serve/serve.h"
 #include "serve/signals.h"
 #include "server/metrics/metrics.h"
@@ -306,6 +307,10 @@ int cmd_serve(const whim_options *options)
     ok = ok &&
          (is_agent || (keys_read(&s.keys, options) && options_are_sound(&s) && proxies_read(&s)));
     int code = ok ? EXIT_FAILED : EXIT_USAGE;
+    if (ok && s.nodes.cfg.n_node == 1) { /* several machines must have the same one */
+        model_auto(&own);
+        model_offer(&own);
+    }
     if (ok && options->api_key != NULL) {
         whim_log_warn(
             &s.log, "key",

@@ -44,4 +44,7 @@ WHIM_MUST_CHECK whim_err whim_hub_pull(const whim_hub_cfg *cfg, const whim_hub_r
 WHIM_MUST_CHECK whim_err whim_hub_get(const whim_hub_cfg *cfg, const whim_hub_ref *ref,
                                       char path[WHIM_HUB_PATH_MAX], whim_diag *diag);
 
+/* Whether the hub answers, whatever it says, within about `seconds`; false offline. */
+bool whim_hub_reaches(const whim_hub_cfg *cfg, double seconds);
+
 #endif

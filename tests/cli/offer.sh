@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+# Which model, where nobody names one: what `serve` offers on a terminal (tmux) and what `auto` takes. The hub is one on
+# loopback; it has the default model's file under the name of another, because a server needs a whole one.
+given=${TEST_TMP:-}
+. "$(dirname "$0")/common.bash"
+
+model=${XDG_CACHE_HOME:-${HOME:-}/.cache}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf
+if [[ ! -f $model ]]; then
+    skip "the offer" "the default model is not there; make model fetches it"
+    finish
+fi
+if ! command -v tmux >/dev/null; then
+    skip "the offer" "tmux is not there"
+    finish
+fi
+
+unset TMUX CI
+n_open=0 tmux=(true)
+leave()
+{
+    "${tmux[@]}" kill-server 2>/dev/null
+    [[ -z ${hub:-} ]] || kill "$hub" 2>/dev/null
+    [[ -n $given ]] || rm -rf "$TEST_TMP"
+}
+trap leave EXIT
+program=$(realpath "$WHIMBREL")
+mkdir -p "$TEST_TMP/own"
+ln -s "$model" "$TEST_TMP/own/"
+python3 - "$cli/../hub" "$model" >"$TEST_TMP/url" <<'PY' &
+import sys, time
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from fakehub import Hub, Repo
+data = open(sys.argv[2], "rb").read()
+with Hub(Repo("Qwen/Qwen3-0.6B-GGUF", {"Qwen3-0.6B-Q8_0.gguf": data})) as hub:
+    print(hub.url, flush=True)
+    time.sleep(1200)
+PY
+hub=$!
+for _ in $(seq 100); do
+    [[ -s $TEST_TMP/url ]] && break
+    sleep 0.1
+done
+url=$(<"$TEST_TMP/url")
+
+# open_serve NAME ARGS...: a server in a terminal, with caches of its own; its exit status is shown when it ends.
+open_serve()
+{
+    "${tmux[@]}" kill-server 2>/dev/null
+    tmux=(tmux -S "$TEST_TMP/tmux$((n_open += 1))" -f /dev/null)
+    mkdir -p "$TEST_TMP/$1"
+    "${tmux[@]}" new-session -d -s t -x 130 -y 50 \
+        "trap : INT; env ${vars:-} LC_ALL=C.UTF-8 no_proxy='*' WHIMBREL_CACHE='$TEST_TMP/own' HF_HUB_CACHE='$TEST_TMP/$1' \
+         HF_ENDPOINT=${endpoint-$url} '$program' serve --port 0 ${*:2}; echo EXIT=\$?; sleep 600"
+}
+screen()
+{
+    "${tmux[@]}" capture-pane -t t -p 2>/dev/null
+}
+keys()
+{
+    "${tmux[@]}" send-keys -t t "$@" 2>/dev/null
+}
+# shows NAME TEXT...: in the end the screen shows each text.
+shows()
+{
+    local name=$1 text
+    shift
+    for text in "$@"; do
+        local tries=1200
+        until [[ $(screen) == *"$text"* ]]; do
+            if ((tries-- == 0)); then
+                bad "$name" "the screen lacks \"$text\": $(screen | grep -v '^$' | tail -12)"
+                return 1
+            fi
+            sleep 0.1
+        done
+    done
+    ok "$name"
+}
+
+open_serve one
+shows "what fits is listed, with size and speed" "These fit this machine" "  1  the default" "qwen3:0.6b" "0.6 GB to fetch" \
+    "tokens/s" "waiting 60 s:"
+keys Enter
+shows "Enter takes the default model" "ready: http" "model     SmolLM2-135M-Instruct" "135M parameters: a demo"
+keys C-c
+shows "it ends" "EXIT=0"
+
+open_serve two
+shows "again" "waiting 60 s:"
+keys 99 Enter
+shows "a wrong number is asked for again" "there are 1 to"
+keys "qwen3:3b" Enter
+shows "so is a wrong name, with those near it" "near it: qwen3:0.6b"
+keys 2 Enter
+shows "a number is fetched and served" "Qwen/Qwen3-0.6B-GGUF at" "ready: http" "model     Qwen/Qwen3-0.6B-GGUF"
+keys C-c
+shows "it ends, too" "EXIT=0"
+
+vars="CI=" open_serve two
+shows "one in the cache is said to be there" "in the cache" "waiting 60 s:"
+keys C-c
+shows "Ctrl-C ends the question" "EXIT=130"
+endpoint=http://127.0.0.1:9 open_serve two
+shows "without a hub what is in the cache is offered" "qwen3:0.6b" "waiting 60 s:"
+[[ $(screen) == *"to fetch"* ]] && bad "and nothing else" "$(screen)" || ok "and nothing else"
+endpoint=http://127.0.0.1:9 open_serve none
+shows "with neither nobody is asked" "ready: http"
+[[ $(screen) == *"No MODEL"* ]] && bad "not asked" "$(screen)" || ok "not asked"
+
+open_serve one --ask-time 1
+shows "nobody answers" "nobody answered: the default model" "ready: http"
+vars="CI=true" open_serve one
+shows "a test machine is not asked" "ready: http"
+[[ $(screen) == *"No MODEL"* ]] && bad "CI: not asked" "$(screen)" || ok "CI: not asked"
+
+# In the background a read would stop it for ever.
+open_serve one --ask-time 0
+shows "not asked with --ask-time 0" "ready: http"
+
+# Without a terminal: never.
+export WHIMBREL_CACHE=$TEST_TMP/own HF_ENDPOINT=$url no_proxy='*' HF_HUB_CACHE=$TEST_TMP/three
+run_it run auto "Say hi." -n 4 --temp 0 # a larger machine takes another, which this hub does not have
+expect "auto fetches what fits best" $rc err "auto: qwen3" err "to fetch" err "tokens/s"
+HF_ENDPOINT=http://127.0.0.1:9 HF_HUB_CACHE=$TEST_TMP/two run_it run auto "Say hi." -n 4 --temp 0
+expect "auto takes what is in the cache" 0 err "auto: qwen3:0.6b (Qwen/Qwen3-0.6B-GGUF:Q8_0), in the cache"
+HF_ENDPOINT=http://127.0.0.1:9 HF_HUB_CACHE=$TEST_TMP/none run_it run auto "Say hi." -n 4 --temp 0
+expect "auto without a hub" 0 err "auto: the default model, because no hub answers"
+finish
