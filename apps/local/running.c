@@ -289,6 +289,14 @@ const running_server *running_newest(running_list *list)
     return NULL;
 }
 
+bool running_has(const running_server *server, const char *path)
+{
+    char *whole = path[0] != '\0' ? realpath(path, NULL) : NULL;
+    bool has = whole != NULL && strcmp(whole, server->path) == 0;
+    free(whole);
+    return has;
+}
+
 const char *running_state_name(running_state state)
 {
     static const char *const names[] = {[RUNNING_SILENT] = "no answer",

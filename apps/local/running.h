@@ -64,6 +64,9 @@ void running_ask(running_server *server);
 /* The newest one that is ready, asked; NULL: there is none. */
 const running_server *running_newest(running_list *list);
 
+/* Whether a server has, or loads, the model that is this folder or file. */
+bool running_has(const running_server *server, const char *path);
+
 /* "loading", "ready", ... */
 const char *running_state_name(running_state state);
 

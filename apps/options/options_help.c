@@ -29,6 +29,10 @@ const char *whim_options_operand_text(whim_command command)
                "or commit of it, ORG/NAME:QUANT one of its GGUF files, such as Q4_K_M. The "
                "variables HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE mean "
                "what they mean to Hugging Face's own tools, and the cache is theirs.";
+    case WHIM_COMMAND_RM:
+        return "NAME is a model as \"whimbrel list\" has it: ORG/NAME with all its revisions and "
+               "files, ORG/NAME@REVISION, ORG/NAME:QUANT for one GGUF file, or a short name. What "
+               "another revision uses stays, and what a server uses is refused.";
     default:
         return "MODEL is a directory with config.json and *.safetensors, a .gguf file, "
                "ORG/NAME[@REVISION][:QUANT] on huggingface.co (fetched unless it is in the cache), "

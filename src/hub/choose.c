@@ -75,7 +75,7 @@ static bool split_parse(const char *name, const char *end, int *stem, int *part,
 }
 
 /* The first part stands for all. */
-static bool is_gguf_head(const char *name)
+bool whim_hub_gguf_head(const char *name)
 {
     int stem, part, parts;
     return is_gguf_model(name) && (!split_parse(name, ".gguf", &stem, &part, &parts) || part == 1);
@@ -153,7 +153,7 @@ static int64_t heads_find(const whim_hub_listing *listing, const char *pick, con
     int64_t n = 0;
     for (int64_t i = 0; i < listing->n_file; i++) {
         const char *name = listing->files[i].name;
-        if (!is_gguf_head(name) || (pick[0] != '\0' && !says_pick(name, pick))) {
+        if (!whim_hub_gguf_head(name) || (pick[0] != '\0' && !says_pick(name, pick))) {
             continue;
         }
         if (n++ == 0) {

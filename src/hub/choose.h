@@ -23,6 +23,9 @@ typedef struct whim_hub_choice {
 WHIM_MUST_CHECK whim_err whim_hub_choose(whim_hub_choice *choice, whim_hub_listing *listing,
                                          const char *id, const char *pick, whim_diag *diag);
 
+/* Whether a file's name is that of a model as GGUF, or of the first part of one. */
+bool whim_hub_gguf_head(const char *name);
+
 /* What was not chosen, as a sentence; nothing when all was. */
 void whim_hub_choice_left_out(const whim_hub_choice *choice, const whim_hub_listing *listing,
                               whim_str *out);
