@@ -41,8 +41,8 @@ typedef struct hub_visit {
 /* Read the environment (hub_env.c); false after a complaint. */
 bool hub_settings_read(hub_visit *visit);
 
-/* Begin and end (`given` is what was typed for the model); between them a broken pipe or a file that
- * may not grow is an error and no signal. False after a complaint. */
+/* Begin and end (`given` is what was typed for the model); between them a broken pipe or a file
+ * that may not grow is an error and no signal. False after a complaint. */
 bool hub_visit_open(hub_visit *visit, const whim_hub_ref *ref, const char *given, bool quiet);
 void hub_visit_close(hub_visit *visit, bool ok);
 

@@ -39,8 +39,9 @@ typedef struct fit_list {
  * answers. False after a complaint. */
 bool fit_find(fit_list *list);
 
-/* The best to take unasked at a speed at which one reads, or the quickest: of those in the cache, or
- * of all when there are none there; NULL: none fits. `better`: one that would be better still, but has to be fetched; or NULL. */
+/* The best to take unasked that is as quick as one reads, or else the quickest: of those in the
+ * cache, or of all when none is there; NULL: none fits. `better`: one that would be better still,
+ * but has to be fetched; or NULL. */
 const model_fit *fit_best(const fit_list *list, const model_fit **better);
 
 /* "2.5 GB to fetch" or "in the cache", and "up to 12 tokens/s". */

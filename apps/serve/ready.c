@@ -93,7 +93,7 @@ void serve_ready_text(const serve *s, whim_str *out)
                     whim_str_text(&url), whim_str_text(&url), whim_str_text(&url));
     if (is_default_model(s)) {
         whim_str_append(out, "  note      135M parameters: a demo; for real work: make serve "
-                             "MODEL=ORG/NAME, or a path\n");
+                             "MODEL=auto, MODEL=qwen3:4b, or a path\n");
     }
     append_reach(s, out);
     append_try(s, whim_str_text(&url), out);

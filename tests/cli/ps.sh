@@ -48,6 +48,18 @@ for r in rows:
     assert r['path'].endswith('/model') and r['resident_bytes'] > 1 << 20, r
     assert not r['needs_key'] and r['requests_total'] > 0 and r['running'] == 0, r"
 
+if why=$(python3 - "$TEST_TMP/out" 2>&1 <<'PY'
+import json, sys, urllib.request
+url = json.load(open(sys.argv[1]))[0]["url"]
+about = json.load(urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url + "/v1/models"))["data"][0]["whimbrel"]
+assert about["demo"] is False, about
+PY
+); then
+    ok "a model of one's own is no demo"
+else
+    bad "a model of one's own is no demo" "$(tail -1 <<<"$why")"
+fi
+
 kill -9 $one
 wait $one 2>/dev/null
 run_it ps --json

@@ -31,11 +31,13 @@ def test_body(server):
             "created_at", "owned_by", "whimbrel"} <= set(model)
     assert '"temperature":0.8,' in server.http.get("/v1/models").text
     assert model["max_model_len"] == 8192 and model["whimbrel"]["tools"].startswith("fallback")
+    assert model["whimbrel"]["demo"] is True  # the default model
 
 
 def test_id_with_slash(small):
     client = openai_client(small, KEY)
     assert client.models.retrieve("org/tiny").id == "org/tiny"
+    assert client.models.retrieve("org/tiny").whimbrel["demo"] is True  # under another name, too
     for path in ("/v1/models/org/tiny", "/v1/models/org%2Ftiny", "/models/org%2ftiny/"):
         assert small.http.get(path, headers={"x-api-key": KEY}).json()["id"] == "org/tiny"
 
