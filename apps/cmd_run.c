@@ -2,6 +2,7 @@
 /* whimbrel run: one prompt, one answer. A text prompt goes through the model's chat template unless
  * --raw; --ids works on token ids alone, without tokenizer. */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/os/facts.h"
 #include "ops/trace.h"
 #include "run.h"
@@ -182,7 +183,7 @@ static int run_model(run *r, loader *load)
         !load_model(r->model, load)) {
         return EXIT_FAILED;
     }
-    if (!r->options->quiet) {
+    if (r->options->verbose) {
         say_params(r);
     }
     return generate(r);
@@ -215,7 +216,10 @@ static whimbrel_model *open_it(run *r, whim_trace *trace, loader *load)
     extra.max_outs = whim_options_gave(o, &o->prompt_logprobs) ? PROMPT_ROWS : 1;
     extra.watch = o->trace_ops ? whim_trace_watch(trace) : NULL;
     extra.record_steps = o->record_steps;
-    return open_model(&options, &extra, o->quiet, load);
+    whimbrel_model *model = open_model(&options, &extra, !o->verbose, load);
+    load->quiet = o->quiet;
+    load->delay_ns = WHIM_NS_PER_S;
+    return model;
 }
 
 static void run_free(run *r)

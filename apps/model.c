@@ -155,6 +155,7 @@ void load_report(void *ctx, int64_t done, int64_t total)
                                .label = load->label,
                                .total = total,
                                .bytes = true,
+                               .delay_ns = load->delay_ns,
                                .fd = STDERR_FILENO,
                                .mode = load->quiet ? WHIM_PROGRESS_QUIET : WHIM_PROGRESS_AUTO,
                            });

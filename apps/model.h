@@ -36,7 +36,8 @@ typedef struct loader {
     whim_progress bar; /* begins with the first report, because only that tells the total */
     const char *label;
     bool quiet, begun;
-    int64_t done; /* reports of several threads may overtake each other */
+    int64_t delay_ns; /* loading that takes less is not worth a word */
+    int64_t done;     /* reports of several threads may overtake each other */
 } loader;
 
 /* Open a model that reports to the loader, unless options have somebody else, and print device and

@@ -33,7 +33,7 @@ typedef struct run {
 /* An ask_event_fn: print what came, or keep it for the JSON object. */
 void run_event(void *ctx, const whimbrel_event *event);
 
-/* After the end: the rest of the text output, or the JSON object; then the summary unless quiet.
+/* After the end: the rest of the text output, or the JSON object; then the summary if verbose.
  * False when standard output fails. */
 bool run_finish(run *r, const asked *got);
 

@@ -279,7 +279,7 @@ bool run_finish(run *r, const asked *got)
     if (got->end == WHIMBREL_END_CONTEXT || got->end == WHIMBREL_END_MEMORY) {
         say_full(r, got);
     }
-    if (ok && !r->options->quiet) {
+    if (ok && r->options->verbose) {
         print_summary(r, got);
     }
     return ok;

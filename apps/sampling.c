@@ -40,7 +40,7 @@ static void params_from_options(whimbrel_sampling *p, const whim_options *o)
     p->seed = whim_options_gave(o, &o->seed) ? (uint64_t)o->seed : p->seed;
 }
 
-static bool bias_read(sampling *s, const whim_options *options)
+bool sampling_read_bias(sampling *s, const whim_options *options)
 {
     for (int32_t i = 0; i < options->logit_bias.n; i++) {
         if (!bias_parse(options->logit_bias.v[i], &s->bias[i])) {
@@ -80,7 +80,7 @@ bool sampling_choose(sampling *s, const whim_options *options, const whimbrel_mo
     if (s->is_penalty_ours && s->v.temperature == 0) {
         s->v.repetition_penalty = 1;
     }
-    if (!bias_read(s, options)) {
+    if (!sampling_read_bias(s, options)) {
         return false;
     }
     if (!is_sound(&s->v, whimbrel_get_info(model)->n_vocab, &diag)) {

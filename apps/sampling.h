@@ -18,6 +18,9 @@ typedef struct sampling {
 bool sampling_choose(sampling *s, const whim_options *options, const whimbrel_model *model,
                      const char *path, bool greedy);
 
+/* Its part that needs no model: --logit-bias. */
+bool sampling_read_bias(sampling *s, const whim_options *options);
+
 /* "temperature 0.7, top_p 0.9, seed 5", without what is off; the seed on request. */
 void append_params(whim_str *out, const whimbrel_sampling *params, bool seed);
 

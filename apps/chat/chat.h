@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of one `whimbrel chat`, shared by its files: cmd_chat.c (flow), turn.c (one
- * answer), commands.c (lines that begin with /), input.c (reading lines), rows.c
+/* The state of one `whimbrel chat`, shared by its files: cmd_chat.c (flow), source.c (a model or a
+ * server), joined.c (a server's answers), turn.c (one answer), commands.c (lines that begin with /), input.c (reading lines), rows.c
  * (their rows on the screen), view.c (the screen), prose.h (answers in rows and styles).
  * Threads: the main thread. */
 #ifndef WHIM_APPS_CHAT_CHAT_H
@@ -9,6 +9,8 @@
 #include "ask.h"
 #include "chat/conversation.h"
 #include "chat/prose.h"
+#include "client/address.h"
+#include "serve/serve.h"
 
 /* --- the screen ------------------------------------------------------------------------------- */
 
@@ -78,13 +80,25 @@ typedef struct edited {
  * every row a line of its own, and the terminal has then broken these lines at `new_width`. */
 int32_t edited_rows_above(const edited *e, int32_t width, int32_t new_width);
 
-/* --- the chat --------------------------------------------------------------------------------- */
+/* --- where answers come from ------------------------------------------------------------------ */
 
+/* A server that answers in place of a model of our own (joined.c). {0} is none. */
+typedef struct joined {
+    server_address address;
+    char url[512];
+    key_list keys;
+    server_model model;
+    json_t *params; /* what its requests say of sampling, by the names of the API */
+} joined;
+
+/* The chat. */
 typedef struct chat {
     const whim_options *options;
-    const char *path;
-    whimbrel_model *model;
-    const whimbrel_info *info;
+    char path[MODEL_PATH_MAX]; /* of the model */
+    whimbrel_model *model;     /* NULL: a server answers */
+    const whimbrel_info *info; /* of the model */
+    joined server;
+    int64_t context; /* longest conversation; 0: the server does not tell */
     sampling sampling;
     form form;
     json_t *conv; /* see conversation.h */
@@ -98,6 +112,40 @@ static inline int64_t chat_size(const chat *c)
 {
     return (int64_t)json_array_size(c->conv);
 }
+
+/* Join the server that the options name, or one that runs here, or load a model (source.c). False
+ * after a complaint. */
+bool chat_open(chat *c);
+void chat_close(chat *c);
+
+/* Lines about what answers. */
+void chat_banner(chat *c);
+
+/* Let another model answer, of the joined server or of our own; the conversation stays, and so does
+ * the model when the other one cannot be had. */
+void chat_switch(chat *c, const char *name);
+
+/* --- joined.c --------------------------------------------------------------------------------- */
+
+/* `option` gave the URL. `name` is the model to ask for, NULL: the first. The reason is in `diag`
+ * where it fails. */
+WHIM_MUST_CHECK whim_err joined_open(joined *j, const whim_options *options, const char *option,
+                                     const char *url, const char *name, whim_diag *diag);
+void joined_close(joined *j);
+
+/* Ask for this model of the same server from now on. NOT_FOUND: `names` are those that it has. */
+WHIM_MUST_CHECK whim_err joined_choose(joined *j, const char *name, whim_str *names,
+                                       whim_diag *diag);
+
+/* As set_param of sampling.h. */
+bool joined_set_param(joined *j, const char *name, const char *value, whim_diag *diag);
+void joined_append_params(const joined *j, whim_str *out);
+
+/* As ask of ask.h: the conversation's next answer. */
+whimbrel_status joined_ask(const chat *c, ask_event_fn *fn, void *ctx, asked *out,
+                           whimbrel_error *error);
+
+/* --- turn.c, commands.c ----------------------------------------------------------------------- */
 
 /* Answer the conversation, whose last message is the user's, and append the answer. When there is
  * none (it does not fit, the template refuses) that is told and the conversation stays. */

@@ -1,25 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* whimbrel chat: a conversation in the terminal, or line by line through pipes. */
-#include "base/file.h"
 #include "chat/chat.h"
-#include "texts.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static void banner(chat *c)
-{
-    whim_str params = {0};
-    whim_str context = {0};
-    append_context(&context, c->options, whim_library_engine(c->model), c->info->context);
-    append_params(&params, &c->sampling.v, true);
-    view_note(&c->view, "%s: %s", whim_path_base(c->path), whim_str_text(&context));
-    view_note(&c->view, "sampling: %s (defaults from %s)", whim_str_text(&params),
-              c->info->sampling);
-    view_note(&c->view, "/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat");
-    whim_str_deinit(&params);
-    whim_str_deinit(&context);
-}
 
 /* "/word", alone or with more behind a blank; "//", "/usr/bin" and several lines are messages. */
 static bool is_command(const char *message)
@@ -72,51 +56,6 @@ static void talk(chat *c, chat_input *input)
     whim_str_deinit(&text);
 }
 
-/* Whether there can be an answer of the form that is asked for: found out before weights load. */
-static bool check_form(const chat *c)
-{
-    const whimbrel_message any = {"user", "?"};
-    whimbrel_request_options ask = ask_options(c->options, &c->sampling, &c->form);
-    whimbrel_request *request;
-    whimbrel_error error;
-    ask.messages = &any;
-    ask.n_message = 1;
-    if (form_is_given(&c->form) &&
-        whimbrel_prepare(c->model, &ask, &request, &error) != WHIMBREL_OK) {
-        complain_of(&error);
-        return false;
-    }
-    if (form_is_given(&c->form)) {
-        whimbrel_free(request);
-    }
-    return true;
-}
-
-static bool chat_open(chat *c, loader *load)
-{
-    const whim_options *o = c->options;
-    c->info = whimbrel_get_info(c->model);
-    if (!sampling_choose(&c->sampling, o, c->model, c->path, false)) {
-        return false;
-    }
-    if (!c->info->has_template) {
-        complain(EXIT_FAILED,
-                 "%s has no chat template: it is not made for chats. \"whimbrel run -p\" continues "
-                 "text with it; --chat-template FILE gives it one",
-                 c->path);
-        return false;
-    }
-    if (!check_utf8(o->system != NULL ? o->system : "", "the system message") || !check_stops(o)) {
-        return false;
-    }
-    if (o->system != NULL &&
-        whim_conversation_push(c->conv, "system", o->system, NULL) != WHIM_ERR_OK) {
-        complain(EXIT_FAILED, "out of memory");
-        return false;
-    }
-    return check_form(c) && load_model(c->model, load);
-}
-
 static bool chat_run(chat *c)
 {
     chat_input *input = NULL;
@@ -126,7 +65,9 @@ static bool chat_run(chat *c)
     }
     catch_interrupt(false);
     if (!c->options->quiet) {
-        banner(c);
+        chat_banner(c);
+        view_note(&c->view,
+                  "/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat");
     }
     talk(c, input);
     input_close(input);
@@ -136,36 +77,19 @@ static bool chat_run(chat *c)
     return !c->view.failed && !c->failed;
 }
 
-static whimbrel_model *open_it(const chat *c, loader *load)
-{
-    whimbrel_model_options options = model_options(c->options, c->path);
-    whim_library_extra extra = model_extra(c->options);
-    extra.no_checkpoints = false; /* a turn goes on from the one before */
-    options.wake = ask_wake;
-    /* The memory plan is for those who ask; refusals name its numbers. */
-    whimbrel_model *model =
-        open_model(&options, &extra, c->options->quiet || c->view.terminal, load);
-    load->quiet = c->options->quiet;
-    return model;
-}
-
 int cmd_chat(const whim_options *options)
 {
-    char path[MODEL_PATH_MAX];
-    chat c = {.options = options, .conv = json_array()};
-    loader load;
+    static chat c; /* zeroed, and the screen must not move */
     int code = EXIT_FAILED;
+    c.options = options;
+    c.conv = json_array();
     view_init(&c.view);
     if (!form_read(&c.form, options)) {
         code = EXIT_USAGE;
-    } else {
-        c.path = choose_model(options, path);
-        c.model = c.path != NULL ? open_it(&c, &load) : NULL;
-    }
-    if (c.model != NULL && chat_open(&c, &load) && chat_run(&c)) {
+    } else if (chat_open(&c) && chat_run(&c)) {
         code = EXIT_OK;
     }
-    whimbrel_close(c.model);
+    chat_close(&c);
     view_deinit(&c.view);
     form_free(&c.form);
     json_decref(c.conv);

@@ -238,14 +238,30 @@ static void do_params(chat *c, const char *rest)
                                  "temperature 0.5");
             return;
         }
-        if (!set_param(&c->sampling.v, c->info->n_vocab, name, value, &diag)) {
+        if (!(c->model != NULL ? set_param(&c->sampling.v, c->info->n_vocab, name, value, &diag)
+                               : joined_set_param(&c->server, name, value, &diag))) {
             view_error(&c->view, "%s", diag.text);
             return;
         }
     }
-    append_params(&text, &c->sampling.v, true);
+    if (c->model != NULL) {
+        append_params(&text, &c->sampling.v, true);
+    } else {
+        joined_append_params(&c->server, &text);
+    }
     view_say(&c->view, "%s", whim_str_text(&text));
     whim_str_deinit(&text);
+}
+
+static void do_model(chat *c, const char *rest)
+{
+    if (rest[0] != '\0') {
+        chat_switch(c, rest);
+    } else if (c->model == NULL) {
+        view_say(&c->view, "%s, at %s", c->server.model.name, c->server.url);
+    } else {
+        view_say(&c->view, "%s (%s)", whim_path_base(c->path), c->path);
+    }
 }
 
 static void do_quit(chat *c, const char *rest)
@@ -262,6 +278,7 @@ static const command command_table[] = {
     {"/load", "FILE", "go on with a conversation from a file", do_load},
     {"/regenerate", "", "answer the last message again", do_regenerate},
     {"/undo", "", "take back the last message and its answer", do_undo},
+    {"/model", "[NAME]", "show the model, or go on with another one", do_model},
     {"/params", "[NAME VALUE]", "show or change how answers are sampled", do_params},
     {"/quit", "", "end the chat", do_quit},
 };

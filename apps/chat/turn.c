@@ -53,8 +53,23 @@ static void say_full(chat *c)
                "the conversation would fill the context of %lld tokens: there is no room for an "
                "answer. Your message was not taken, the conversation is as before; /undo makes "
                "room, /clear begins anew; %s.",
-               (long long)c->info->context, whim_str_text(&hint));
+               (long long)c->context, whim_str_text(&hint));
     whim_str_deinit(&hint);
+}
+
+static void say_context_end(chat *c)
+{
+    if (c->model == NULL) {
+        view_error(&c->view, "the server's context is full, or it allows no longer answers: the "
+                             "answer ends here. /undo takes the last turn back, /clear begins "
+                             "anew.");
+        return;
+    }
+    view_error(&c->view,
+               "the context of %lld tokens is full: the answer ends here. Nothing was dropped; "
+               "/undo takes the last turn back, /clear begins anew, and a larger --ctx gives "
+               "more room (the model's limit is %lld).",
+               (long long)c->context, (long long)c->info->model_context);
 }
 
 /* Why an answer ended before its end. */
@@ -62,11 +77,7 @@ static void say_end(chat *c, const asked *got)
 {
     switch (got->end) {
     case WHIMBREL_END_CONTEXT:
-        view_error(&c->view,
-                   "the context of %lld tokens is full: the answer ends here. Nothing was dropped; "
-                   "/undo takes the last turn back, /clear begins anew, and a larger --ctx gives "
-                   "more room (the model's limit is %lld).",
-                   (long long)c->info->context, (long long)c->info->model_context);
+        say_context_end(c);
         break;
     case WHIMBREL_END_MEMORY:
         view_error(&c->view,
@@ -98,12 +109,19 @@ static void say_speed(chat *c, const asked *got)
     if (got->n_id > 1 && got->gen_s > 0) {
         snprintf(speed, sizeof speed, ", %.1f tokens/s", (double)(got->n_id - 1) / got->gen_s);
     }
-    view_note(&c->view, "[%lld tokens%s; first after %.1f s; context %lld of %lld]",
-              (long long)got->n_id, speed, got->prompt_s, (long long)got->n_context,
-              (long long)c->info->context);
+    char room[48] = "";
+    if (got->n_context > 0) {
+        snprintf(room, sizeof room, "; context %lld", (long long)got->n_context);
+    }
+    if (got->n_context > 0 && c->context > 0) {
+        snprintf(room + strlen(room), sizeof room - strlen(room), " of %lld",
+                 (long long)c->context);
+    }
+    view_note(&c->view, "[%lld tokens%s; first after %.1f s%s]", (long long)got->n_id, speed,
+              got->prompt_s, room);
 }
 
-/* A request for the next turn; NULL with the error set. */
+/* A request for the next turn of our own model; NULL with the error set. */
 static whimbrel_request *prepare(chat *c, whimbrel_error *error)
 {
     whimbrel_request_options ask = ask_options(c->options, &c->sampling, &c->form);
@@ -123,7 +141,8 @@ static whimbrel_status generate(turn *t, whimbrel_request *request, asked *got,
     chat *c = t->c;
     interrupted = 0;
     view_quiet_keys(&c->view, true);
-    whimbrel_status status = ask(request, on_event, t, got, error);
+    whimbrel_status status = c->model != NULL ? ask(request, on_event, t, got, error)
+                                              : joined_ask(c, on_event, t, got, error);
     view_quiet_keys(&c->view, false);
     view_break(&c->view);
     return status;
@@ -142,15 +161,18 @@ static whim_err keep(turn *t)
                                   t->reasoning.len > 0 ? whim_str_text(&t->reasoning) : NULL);
 }
 
-/* False with the error set, or after it was told that there is no room. */
+/* False with the error set, or after it was told that there is no room. A server has no request of
+ * ours: NULL. */
 static bool take_turn(turn *t, whimbrel_request *request, whimbrel_error *error)
 {
     chat *c = t->c;
-    int64_t n;
+    int64_t n = 0;
     asked got;
-    whimbrel_prompt_ids(request, &n);
+    if (request != NULL) {
+        whimbrel_prompt_ids(request, &n);
+    }
     error->text[0] = '\0';
-    if (n >= c->info->context) {
+    if (request != NULL && n >= c->context) {
         say_full(c);
         return false;
     }
@@ -169,11 +191,12 @@ void chat_answer(chat *c)
     whimbrel_error error;
     whim_str text = {0};
     turn t = {.c = c};
-    whimbrel_request *request = prepare(c, &error);
-    if (request == NULL && error.status == WHIMBREL_NO_FIT) {
+    whimbrel_request *request = c->model != NULL ? prepare(c, &error) : NULL;
+    bool refused = c->model != NULL && request == NULL;
+    if (refused && error.status == WHIMBREL_NO_FIT) {
         say_full(c);
         c->failed = !c->view.terminal;
-    } else if (request == NULL || !take_turn(&t, request, &error)) {
+    } else if (refused || !take_turn(&t, request, &error)) {
         append_error(&text, &error);
         if (error.text[0] != '\0') {
             view_error(&c->view, "%s", whim_str_text(&text));

@@ -41,7 +41,7 @@ static const whim_option_spec option_table[] = {
 };
 
 enum { N_OPTION = sizeof option_table / sizeof option_table[0], MAX_NAME = WHIM_NAME_FAR };
-static_assert(N_OPTION <= 192, "whim_options.given has a bit for each option");
+static_assert(N_OPTION <= 64 * 3, "whim_options.given has a bit for each option");
 
 const whim_option_spec *whim_option_specs(int32_t *n)
 {

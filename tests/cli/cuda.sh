@@ -28,11 +28,11 @@ expect "doctor names GPU, driver, kernels and the default" 0 out "backend       
 with "count=2" doctor --seconds 0.01
 expect "and that there are more" 0 out "devices      2" out "--backend cuda:1"
 
-with "" run "$tiny" --ids 1 -n 1
+with "" run --verbose "$tiny" --ids 1 -n 1
 expect "a GPU is used by default" 0 err "device: cuda: Fake GPU 0" err "on the device" err "on the host"
-with "" run "$tiny" --ids 1 -n 1 --backend cpu
+with "" run --verbose "$tiny" --ids 1 -n 1 --backend cpu
 expect "unless the CPU is asked for" 0 err "device: cpu: "
-run_it run "$tiny" --ids 1 -n 1
+run_it run --verbose "$tiny" --ids 1 -n 1
 expect "without a driver the CPU is used" 0 err "device: "
 if [[ $err == *"better device"* && ! -e /dev/nvidiactl ]]; then
     bad "and nothing is missed" "${err:0:200}"
@@ -53,7 +53,7 @@ assert all['loading'] == n * one['loading'] > 0, (n, one, all)"
 
 mkdir "$TEST_TMP/damaged"
 echo "no library" >"$TEST_TMP/damaged/libcuda.so.1"
-LD_LIBRARY_PATH=$TEST_TMP/damaged run_it run "$tiny" --ids 1 -n 1
+LD_LIBRARY_PATH=$TEST_TMP/damaged run_it run --verbose "$tiny" --ids 1 -n 1
 expect "a driver that cannot be loaded is missed" 0 err "cpu is used in place of a better device" err "there is a driver" \
     err "damaged/libcuda.so.1: " err "525 or newer" err "device: cpu"
 
@@ -90,7 +90,7 @@ with "retain=46 count=2" run "$tiny" --ids 1 -n 1
 expect "the second GPU where the first cannot be had" 0 err "device: cuda: Fake GPU 1"
 with "count=2" run "$tiny" --ids 1 -n 1 --backend cuda:2
 expect "a GPU that is not there" 1 err "GPUs have the numbers 0 to 1; not 2"
-with "" run "$tiny" --ids 1 -n 1 --tp 2 --backend cuda
+with "" run --verbose "$tiny" --ids 1 -n 1 --tp 2 --backend cuda
 expect "several ranks are refused by name" 1 err "2 ranks: this backend has a model on one GPU"
 with "lost=5" run "$tiny" --ids 1 -n 9
 expect "a GPU that is lost in a step" 1 err "GPU 0: lost" err "Xid" err "unspecified launch failure (719)"

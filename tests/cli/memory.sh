@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.bash"
 
 tiny=$data/llama-f32
-run_it run "$tiny" --ids 1 --kv-mem 1000G
+run_it run "$tiny" --verbose --ids 1 --kv-mem 1000G
 expect "more KV memory than there is" 1 err "GiB" err "memory plan" err "(--ctx, --max-seqs, --kv-mem)"
 run_it bench "$tiny" -p 16 -n 4 --kv-mem 1000G
 expect "more KV memory than there is, to bench" 1 err "(--ctx, --max-seqs, --kv-mem)"
@@ -74,6 +74,8 @@ assert code == 0 and kilobytes < 1 << 20, text"
 done
 
 run_it run "$tiny" --ids 1 -n 1
+expect_same "loading that is quick is not worth a word" "$err" ""
+run_it bench "$tiny" -p 16 -n 4 -r 1
 expect "progress comes in lines" 0 err "loading: "
 expect_same "without carriage returns" "$(tr -cd '\r' <"$TEST_TMP/err" | wc -c)" 0
 
@@ -82,7 +84,7 @@ python3 - "$WHIMBREL" "$tiny" >"$TEST_TMP/out" 2>&1 <<'PY'
 import os, pty, subprocess, sys
 
 main, side = pty.openpty()
-child = subprocess.Popen([sys.argv[1], "run", sys.argv[2], "--ids", "1", "-n", "2"], stdout=subprocess.PIPE,
+child = subprocess.Popen([sys.argv[1], "bench", sys.argv[2], "-p", "16", "-n", "4", "-r", "1"], stdout=subprocess.PIPE,
                          stderr=side)
 os.close(side)
 shown = b""
@@ -94,8 +96,8 @@ while True:
     if not piece:
         break
     shown += piece
-ids = child.stdout.read().split()
-assert child.wait() == 0 and len(ids) == 2, (child.returncode, ids)
+child.stdout.read()
+assert child.wait() == 0, child.returncode
 bar = shown.index(b"\rloading  [")
 last = shown.index(b"\rloading: 100%")
 assert bar < last and b"\n" not in shown[bar:last], shown

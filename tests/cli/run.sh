@@ -13,20 +13,23 @@ for folder in "$data"/*/; do
     expect_same "quiet is quiet ($name)" "$err" ""
 done
 
-run_it run "$data/qwen35-f32" --ids "1 2 3" -n 1
+run_it run --verbose "$data/qwen35-f32" --ids "1 2 3" -n 1
 expect "what text does not need is not loaded, in one line" 0 err "not loaded: 2 vision tensors" err "2 MTP tensors" \
     err "recurrent states"
 
-run_it run "$data/minimax-fp8" --ids "1 2 3" -n 1
+run_it run --verbose "$data/minimax-fp8" --ids "1 2 3" -n 1
 expect "quantised weights that become floats are named, in one line" 0 err "loaded as floats: " err "quantised weights ("
-run_it run "$tiny" --ids "1 2 3" -n 1
+run_it run --verbose "$tiny" --ids "1 2 3" -n 1
 expect_python "where there are none the line is not" "assert 'loaded as floats' not in open('$TEST_TMP/err').read()"
 
 for i in 0 1 2 3 4; do
     ids=$(prompt llama-f32 $i tokens) want=$(prompt llama-f32 $i greedy)
-    run_it run "$tiny" --ids "${ids// /,}" -n "$(wc -w <<<"$want")" --ignore-eos --max-step-tokens 7
+    run_it run --verbose "$tiny" --ids "${ids// /,}" -n "$(wc -w <<<"$want")" --ignore-eos --max-step-tokens 7
     expect_same "prompt $i in steps of 7" "$out" "$want"
 done
+run_it run "$tiny" --ids "1 2 3" -n 1
+expect_same "unless it is asked for, nothing but the answer is printed" "$err" ""
+run_it run --verbose "$tiny" --ids "1 2 3" -n 2 --ignore-eos
 expect "a summary follows" 0 err "tokens/s" err "memory plan" err "weights"
 
 ids=$(prompt llama-f32 1 tokens) want=$(prompt llama-f32 1 greedy)
@@ -109,16 +112,16 @@ assert all(r.split()[1].startswith(r.split()[0] + ':-') and len(r.split()) == 3 
 mkdir -p "$TEST_TMP/eos" && cp "$tiny"/* "$TEST_TMP/eos"
 third=$(cut -d' ' -f3 <<<"$want")
 sed -i "s/\"eos_token_id\": [0-9]*/\"eos_token_id\": $third/" "$TEST_TMP/eos/config.json"
-run_it run "$TEST_TMP/eos" --ids "$ids" -n 24
+run_it run --verbose "$TEST_TMP/eos" --ids "$ids" -n 24
 expect_same "generation stops at the end id" "$out" "$(cut -d' ' -f1-3 <<<"$want")"
 expect "and says so" 0 err "stop: eos"
 
-run_it run "$tiny" --ids "$ids" -n 24 --ignore-eos --ctx 9
+run_it run --verbose "$tiny" --ids "$ids" -n 24 --ignore-eos --ctx 9
 expect "a full context is told" 0 err "context of 9 tokens is full" err "3 of 24" err "stop: context"
 expect_same "and what fits is right" "$out" "$(cut -d' ' -f1-3 <<<"$want")"
 run_it run "$tiny" --ids "$ids" --ctx 6
 expect "a prompt longer than the context is refused" 1 err "7 tokens" err "context of 6"
-run_it run "$tiny" --ids "$ids" -n 60 --ignore-eos --kv-mem 40K
+run_it run --verbose "$tiny" --ids "$ids" -n 60 --ignore-eos --kv-mem 40K
 expect "full KV memory is told" 0 err "--kv-mem gives more" err "26 of 60" err "stop: context"
 run_it run "$tiny" --ids "$(prompt llama-f32 2 tokens)" --kv-mem 40K
 expect "a prompt larger than the KV memory is refused" 1 err "64 tokens" err "--kv-mem"
@@ -175,9 +178,9 @@ expect_same "a bias forces a token" "$out" "9 9 9"
 mkdir "$TEST_TMP/long"
 ln -s "$(realpath "$tiny")"/model* "$TEST_TMP/long"
 sed 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 4096/' "$tiny/config.json" >"$TEST_TMP/long/config.json"
-run_it run "$TEST_TMP/long" --ids "$ids" -n 2100 --ignore-eos --logit-bias 9=100
+run_it run --verbose "$TEST_TMP/long" --ids "$ids" -n 2100 --ignore-eos --logit-bias 9=100
 expect_same "a circle goes on" "$(wc -w <<<"$out")" 2100
-run_it run "$TEST_TMP/long" --ids "$ids" -n 2100 --ignore-eos --logit-bias 9=100 --repetition-detection
+run_it run --verbose "$TEST_TMP/long" --ids "$ids" -n 2100 --ignore-eos --logit-bias 9=100 --repetition-detection
 expect_same "a circle is ended where that is asked for" "$(wc -w <<<"$out")" 2048
 expect "and it is told why" 0 err "stop: repetition"
 run_it run "$tiny" --ids "$ids" --logit-bias 9

@@ -18,13 +18,13 @@ expect_same "the prompt from a pipe" "$(<"$TEST_TMP/out")" "$answer_raw"
 printf 'The capital of France is' | "$WHIMBREL" run --raw -p - --temp 0 -n 3 -q >"$TEST_TMP/out"
 expect_same "the prompt from -p -" "$(<"$TEST_TMP/out")" "$answer_raw"
 
-run_it run -p "Hello, who are you?" --temp 0 -n 16
+run_it run --verbose -p "Hello, who are you?" --temp 0 -n 16
 expect "the chat template is used, and said" 0 err "with the chat template" err "sampling: temperature 0"
-run_it run -p "Hello, who are you?" -n 4
+run_it run --verbose -p "Hello, who are you?" -n 4
 expect "defaults are shown" 0 err "temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, repetition_penalty 1.1, seed " err "defaults from whimbrel"
-run_it run -p "Hello, who are you?" -n 4 --temp 0 --repeat-penalty 1.2
+run_it run --verbose -p "Hello, who are you?" -n 4 --temp 0 --repeat-penalty 1.2
 expect "a penalty is used where it is asked for" 0 err "temperature 0 (always the likeliest), repetition_penalty 1.2 "
-run_it run -p "Hello, who are you?" --temp 0 -n 16 --json -q
+run_it run --verbose -p "Hello, who are you?" --temp 0 -n 16 --json -q
 cp "$TEST_TMP/out" "$TEST_TMP/plain"
 expect_python "JSON holds everything" "
 r = json.loads(text)
@@ -32,7 +32,7 @@ assert r['model'].endswith('.gguf') and r['prompt'] == 'Hello, who are you?', r
 assert len(r['ids']) == r['usage']['completion_tokens'] <= 16 and r['text'], r
 assert r['usage']['prompt_tokens'] == len(r['prompt_ids']) > 10, r
 assert r['stop'] in ('length', 'eos') and r['timings']['prompt_s'] > 0 and r['sampling']['temperature'] == 0, r"
-run_it run -p "Hello, who are you?" -s "You are a parrot." --temp 0 -n 16 --json -q
+run_it run --verbose -p "Hello, who are you?" -s "You are a parrot." --temp 0 -n 16 --json -q
 expect_python "a system message changes the prompt" "
 assert json.loads(text)['prompt_ids'] != json.load(open('$TEST_TMP/plain'))['prompt_ids']"
 run_it run --raw -s "x" -p "y" -q

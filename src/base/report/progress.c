@@ -119,6 +119,7 @@ static void bar_draw(whim_progress *p, const char *label, const char *state)
 static void progress_draw(whim_progress *p)
 {
     char state[LINE_MAX_LEN / 2];
+    p->drawn = true;
     format_state(p, false, state, sizeof state);
     if (p->cfg.mode == WHIM_PROGRESS_BAR) {
         bar_draw(p, p->cfg.label, state);
@@ -140,9 +141,9 @@ void whim_progress_init(whim_progress *p, const whim_progress_cfg *cfg)
     pthread_mutex_init(&p->lock, NULL);
     p->cfg.now = cfg->now != NULL ? cfg->now : whim_clock_ns;
     p->start_ns = p->cfg.now();
-    bool bar = p->cfg.mode == WHIM_PROGRESS_BAR;
-    atomic_store(&p->next_ns, p->start_ns + (bar ? bar_interval_ns : line_interval_ns));
-    if (p->cfg.mode != WHIM_PROGRESS_QUIET) {
+    int64_t interval = p->cfg.mode == WHIM_PROGRESS_BAR ? bar_interval_ns : line_interval_ns;
+    atomic_store(&p->next_ns, p->start_ns + (cfg->delay_ns > 0 ? cfg->delay_ns : interval));
+    if (p->cfg.mode != WHIM_PROGRESS_QUIET && cfg->delay_ns == 0) {
         progress_draw(p);
     }
 }
@@ -186,7 +187,8 @@ void whim_progress_finish(whim_progress *p, bool ok)
 {
     pthread_mutex_lock(&p->lock);
     p->finished = true;
-    if (p->cfg.mode != WHIM_PROGRESS_QUIET) {
+    if (p->drawn ||
+        (p->cfg.mode != WHIM_PROGRESS_QUIET && p->cfg.now() - p->start_ns >= p->cfg.delay_ns)) {
         char state[LINE_MAX_LEN / 2];
         char line[LINE_MAX_LEN];
         format_state(p, true, state, sizeof state);

@@ -24,6 +24,7 @@ typedef struct whim_progress_cfg {
     const char *label; /* "load model", borrowed until finish */
     int64_t total;     /* units of the whole work; <= 0: unknown */
     bool bytes;        /* units are bytes, else things that are counted */
+    int64_t delay_ns;  /* work that is done before shows nothing at all */
     int fd;
     whim_progress_mode mode;
     int64_t (*now)(void); /* NULL: whim_clock_ns; for tests, in which no time passes by itself */
@@ -37,6 +38,7 @@ typedef struct whim_progress {
     atomic_llong next_ns; /* not to be drawn before */
     pthread_mutex_t lock; /* for what follows and for the descriptor */
     int32_t shown;        /* columns of the bar on the screen */
+    bool drawn;           /* ever */
     bool finished;
 } whim_progress;
 

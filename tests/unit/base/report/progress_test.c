@@ -161,12 +161,44 @@ static void test_threads(void **state)
     }
 }
 
+static void quick_work_shows_nothing(void **state)
+{
+    whim_progress p;
+    int fds[2];
+    char text[512];
+    (void)state;
+    for (int32_t late = 0; late < 2; late++) {
+        assert_int_equal(pipe(fds), 0);
+        whim_progress_init(&p, &(whim_progress_cfg){.label = "load",
+                                                    .total = 10,
+                                                    .delay_ns = WHIM_NS_PER_S,
+                                                    .fd = fds[1],
+                                                    .mode = WHIM_PROGRESS_LINES,
+                                                    .now = now});
+        time_ns += WHIM_NS_PER_S - 1;
+        whim_progress_add(&p, 5);
+        time_ns += late;
+        whim_progress_add(&p, 5);
+        whim_progress_finish(&p, true);
+        close(fds[1]);
+        ssize_t n = read(fds[0], text, sizeof text - 1);
+        text[n > 0 ? n : 0] = '\0';
+        close(fds[0]);
+        assert_int_equal(n > 0, late);
+        assert_true(!late || strstr(text, "100%") != NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines), cmocka_unit_test(test_lines_between),
-        cmocka_unit_test(test_bar),   cmocka_unit_test(test_bar_hides),
-        cmocka_unit_test(test_quiet), cmocka_unit_test(test_threads),
+        cmocka_unit_test(quick_work_shows_nothing),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_lines_between),
+        cmocka_unit_test(test_bar),
+        cmocka_unit_test(test_bar_hides),
+        cmocka_unit_test(test_quiet),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
