@@ -12,7 +12,7 @@ JFLAG = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell tools/jobs))
 ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 
 .PHONY: build kernels test unit sim checkop golden-test invariance steps cli hub-test server-test browser-test check sanitize tsan soak described fuzz golden bench pictures \
-        first first-bare own-build options install uninstall deb run serve chat setup model cross-x86 cross-arm format \
+        first first-bare own-build options install uninstall deb dist run serve chat setup model cross-x86 cross-arm format \
         check-format clean help all
 
 # Files that an earlier `sudo make` left behind would end the build in the middle.
@@ -86,6 +86,16 @@ bench: build $(if $(MODEL),,model)
 install uninstall:
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" SYSCONFDIR="$(SYSCONFDIR)" tools/install-files $@
 
+# Archives and packages for machines that build nothing: both CPU families, kernels for NVIDIA GPUs in them (CUDA=0: without).
+DIST_ARCHES ?= x86_64 aarch64
+dist: CUDA = 1
+dist: own-build
+	@[ "$(CUDA)" != 1 ] || tools/setup --kernels
+	+@for arch in $(DIST_ARCHES); do \
+	    $(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$$arch STATIC=1 DIST=1 MODE=release CUDA=$(CUDA) program || exit 1; \
+	done
+	@tools/make-dist $(DIST_ARCHES)
+
 deb: build
 	@DEB_DIR="$(or $(DEB_DIR),build)" tools/make-deb
 
@@ -154,6 +164,7 @@ help:
 	@echo "  make bench         time the default model (MODEL=path for another)"
 	@echo "  make install       put it and libwhimbrel into PREFIX=/usr/local (DESTDIR=folder before it); uninstall takes it away"
 	@echo "  make deb           a Debian package of it"
+	@echo "  make dist          archives for x86_64 and aarch64 that install without building, in build/dist"
 	@echo "  make clean         delete everything that was built"
 	@echo "To work on it:"
 	@echo "  make test          everything that must pass before a commit; ends with a count"

@@ -6,7 +6,7 @@
 #   MODE=tsan     test + thread sanitizer              build/<ARCH>-tsan/
 #   MODE=fuzz     test + libFuzzer (clang)             build/<ARCH>-fuzz/
 #   MODE=emulated test for an emulator                 build/<ARCH>-emulated/
-# STATIC=1 links all libraries but the C library statically (one that is static opens no driver); unit tests load
+# STATIC=1 links all libraries but the C library statically (one that is static opens no driver), DIST=1 OpenSSL too; unit tests load
 # cmocka, too, which has no static form in Debian.
 # Goals: program, library (all of src/), public-library (libwhimbrel, shared and static), examples, tests (all test programs), unit, unit-cpu, sim, checkop, golden, invariance, steps, replay, fuzzers.
 HOST_ARCH := $(shell uname -m)
@@ -98,7 +98,8 @@ endif
 # $(call level,FILE): the level whose folder FILE is in, or nothing.
 level = $(filter $(LEVELS),$(firstword $(subst /, ,$(patsubst src/backends/cpu/%,%,$(1)))))
 
-B := build/$(ARCH)$(SUFFIX_$(MODE))
+# DIST=1: what archives are made of (tools/make-dist), in a folder of its own.
+B := build/$(ARCH)$(SUFFIX_$(MODE))$(if $(DIST),-dist)
 
 TEST_DEFS := -DWHIM_DEBUG
 MODE_FLAGS_release := -O2
@@ -154,7 +155,9 @@ DEBUG_INFO := $(if $(filter release,$(MODE)),-g,-g1)
 CFLAGS_ALL := -std=gnu11 $(DEBUG_INFO) $(MODE_FLAGS_$(MODE)) -ffp-contract=off -fno-math-errno \
               -fvisibility=hidden -ffunction-sections -fdata-sections -pthread $(WARN) $(CFLAGS)
 # One set of objects makes the program and the shared library.
-ifeq ($(MODE)$(STATIC),release0)
+# Archives have the same objects, linked in another way.
+PIC := $(if $(DIST),1,$(if $(filter 0,$(STATIC)),1))
+ifeq ($(MODE)$(PIC),release1)
   CFLAGS_ALL += -fPIC
 endif
 # A program with all objects of a sanitizer in it is 50 MB, and takes the linker two seconds: the unit tests share them.
@@ -165,8 +168,8 @@ ifneq ($(filter test0 san0 tsan0,$(MODE)$(STATIC)),)
 endif
 # Kernels are most of a build. They know nothing of debugging, so tests take those that the program has.
 ifneq ($(filter release test,$(MODE)),)
-  L := build/$(ARCH)-levels$(if $(filter 1,$(STATIC)),-static)
-  LEVEL_CFLAGS := $(filter-out -fPIC -fvisibility=default -g -g1 -O1 -O2 $(TEST_DEFS),$(CFLAGS_ALL)) $(if $(filter 0,$(STATIC)),-fPIC)
+  L := build/$(ARCH)-levels$(if $(PIC),,-static)
+  LEVEL_CFLAGS := $(filter-out -fPIC -fvisibility=default -g -g1 -O1 -O2 $(TEST_DEFS),$(CFLAGS_ALL)) $(if $(PIC),-fPIC)
 else
   L := $(B)
   LEVEL_CFLAGS := $(CFLAGS_ALL)
@@ -189,11 +192,20 @@ UNIT_LIBS = $(LIBS) -lcmocka
 # Whether the compiler finds a header, a library: 1. (Makes differ in what a backslash before the sign is inside a call.)
 HASH := \#
 header = $(shell echo '$(HASH)include <$(1)>' | $(CC) $(CPPFLAGS) -E -o /dev/null - 2>/dev/null && echo 1)
+archive = $(shell [ -e "$$($(CC) -print-file-name=lib$(1).a)" ] && echo 1)
 shared = $(shell [ -e "$$($(CC) -print-file-name=lib$(1).so)" ] && echo 1)
 
 # hwloc tells cores from their siblings. Static builds read /sys instead: Debian's archive of hwloc needs a
 # libudev that has no static form.
-ifneq ($(STATIC),1)
+ifeq ($(STATIC),1)
+  # An archive for other machines brings its own OpenSSL; libcurl is theirs.
+  OPENSSL := $(and $(DIST),$(call header,openssl/ssl.h),$(call archive,ssl))
+  ifeq ($(OPENSSL),1)
+    CPPFLAGS_ALL += -DWHIM_TLS
+    LIBS += -l:libssl.a -l:libcrypto.a -ldl
+    HUB_DEFS := $(if $(call header,curl/curl.h),-DWHIM_HUB)
+  endif
+else
   HWLOC := $(and $(call header,hwloc.h),$(call shared,hwloc))
   ifeq ($(HWLOC),1)
     CPPFLAGS_ALL += -DWHIM_HWLOC
