@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of one `whimbrel chat`, shared by its files: cmd_chat.c (flow), source.c (a model or a
- * server), joined.c (a server's answers), turn.c (one answer), commands.c (lines that begin with /), input.c (reading lines), rows.c
- * (their rows on the screen), view.c (the screen), prose.h (answers in rows and styles).
+ * server), joined.c (a server's answers), turn.c (one answer), commands.c (lines that begin with
+ * /), input.c (reading lines), rows.c (their rows on the screen), view.c (the screen), prose.h
+ * (answers in rows and styles).
  * Threads: the main thread. */
 #ifndef WHIM_APPS_CHAT_CHAT_H
 #define WHIM_APPS_CHAT_CHAT_H
