@@ -2,33 +2,77 @@
 /* States in which any text may come, and in those that it leads to again: inside strings that may
  * be anything or must hold something somewhere, and behind what tells a key from all others. Most
  * tokens are such text, so that masks of these states need not look at them. A state that is free
- * neither ends its rule nor calls another. */
+ * neither ends its rule nor calls another. And states from which all characters of a kind lead to
+ * one and the same: most expressions are about letters, digits and the like. */
 #include "grammar/impl.h"
 
-/* The characters of UTF-8 beyond ASCII: the first byte, the second, and how many follow that. */
+/* Characters beyond ASCII: the first byte, the second, and how many follow that. Left out are the
+ * blocks that hold spaces and ends of lines, which expressions tell from other text. */
 static const struct {
     uint8_t lo, hi, second_lo, second_hi;
     int32_t more;
 } forms[] = {
-    {0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xE1, 0x80, 0xBF, 1},
-    {0xE2, 0xE2, 0x81, 0xBF, 1}, {0xE3, 0xEC, 0x80, 0xBF, 1}, {0xED, 0xED, 0x80, 0x9F, 1},
-    {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2}, {0xF1, 0xF3, 0x80, 0xBF, 2},
-    {0xF4, 0xF4, 0x80, 0x8F, 2},
+    {0xC3, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xE1, 0x80, 0x99, 1},
+    {0xE1, 0xE1, 0x9B, 0xBF, 1}, {0xE2, 0xE2, 0x82, 0xBF, 1}, {0xE3, 0xE3, 0x81, 0xBF, 1},
+    {0xE4, 0xEC, 0x80, 0xBF, 1}, {0xED, 0xED, 0x80, 0x9F, 1}, {0xEE, 0xEE, 0x80, 0xBF, 1},
+    {0xEF, 0xEF, 0x80, 0xBA, 1}, {0xEF, 0xEF, 0xBC, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2},
+    {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2},
 };
 
-/* Whether all bytes from lo to hi, and `more` behind each, lead from a state to free ones. */
-static bool stay_free(const whim_grammar *g, int32_t from, int32_t lo, int32_t hi, int32_t more)
+/* Bytes of ASCII of each kind. */
+static const struct {
+    uint8_t lo, hi, kind;
+} ascii[] = {
+    {'a', 'z', GK_LOWER}, {'A', 'Z', GK_UPPER}, {'0', '9', GK_DIGIT}, {' ', ' ', GK_SPACE},
+    {'-', '.', GK_NAME},  {'_', '_', GK_NAME},  {'!', '!', GK_SIGN},  {'#', ',', GK_SIGN},
+    {'/', '/', GK_SIGN},  {':', '@', GK_SIGN},  {'[', '[', GK_SIGN},  {']', '^', GK_SIGN},
+    {'`', '`', GK_SIGN},  {'{', '~', GK_SIGN},
+};
+
+uint8_t whim_text_kind(const char *bytes, int64_t n)
+{
+    uint8_t c = (uint8_t)bytes[0], second = n > 1 ? (uint8_t)bytes[1] : 0;
+    for (size_t i = 0; i < sizeof ascii / sizeof ascii[0] && n == 1; i++) {
+        if (c >= ascii[i].lo && c <= ascii[i].hi) {
+            return ascii[i].kind;
+        }
+    }
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (c >= forms[i].lo && c <= forms[i].hi && second >= forms[i].second_lo &&
+            second <= forms[i].second_hi && n == forms[i].more + 2) {
+            return GK_BEYOND;
+        }
+    }
+    return GK_ELSE;
+}
+
+/* What is asked of where characters lead: a free state, or everywhere the same one. */
+typedef struct target {
+    bool same;
+    int32_t to; /* -1: none yet */
+} target;
+
+static bool reaches(const whim_grammar *g, int32_t to, target *goal)
+{
+    if (!goal->same) {
+        return g->states[to].is_free;
+    }
+    goal->to = goal->to < 0 ? to : goal->to;
+    return goal->to == to && g->states[to].plain;
+}
+
+/* Whether all bytes from lo to hi, and `more` behind each, lead from a state to where they should. */
+static bool all_reach(const whim_grammar *g, int32_t from, int32_t lo, int32_t hi, int32_t more,
+                      target *goal)
 {
     for (int32_t c = lo, before = -1; c <= hi; c++) {
         int32_t to = whim_grammar_next(g, from, (uint8_t)c);
         if (to < 0 || to >= g->n_state) {
             return false;
         }
-        if (to == before) {
-            continue;
-        }
-        const gstate *s = &g->states[to];
-        if (more == 0 ? !s->is_free : !s->plain || !stay_free(g, to, 0x80, 0xBF, more - 1)) {
+        if (to != before &&
+            !(more == 0 ? reaches(g, to, goal)
+                        : g->states[to].plain && all_reach(g, to, 0x80, 0xBF, more - 1, goal))) {
             return false;
         }
         before = to;
@@ -36,31 +80,36 @@ static bool stay_free(const whim_grammar *g, int32_t from, int32_t lo, int32_t h
     return true;
 }
 
-/* The second byte that the table leaves out: behind it stand the two ends of lines that a dot of an
- * expression does not take, and which are no text here therefore. */
-static bool is_free_at_lines(const whim_grammar *g, int32_t state)
+/* The same of all characters of some kinds. */
+static bool kinds_reach(const whim_grammar *g, int32_t state, uint8_t kinds, target *goal)
 {
-    int32_t first = whim_grammar_next(g, state, 0xE2);
-    int32_t to = first < 0 || first >= g->n_state ? -1 : whim_grammar_next(g, first, 0x80);
-    return to >= 0 && to < g->n_state && g->states[to].plain && stay_free(g, to, 0x80, 0xA7, 0) &&
-           stay_free(g, to, 0xAA, 0xBF, 0);
+    bool all = true;
+    for (size_t i = 0; i < sizeof ascii / sizeof ascii[0] && all; i++) {
+        all = !(ascii[i].kind & kinds) || all_reach(g, state, ascii[i].lo, ascii[i].hi, 0, goal);
+    }
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0] && all && (kinds & GK_BEYOND); i++) {
+        for (int32_t c = forms[i].lo, before = -1; c <= forms[i].hi && all; c++) {
+            int32_t to = whim_grammar_next(g, state, (uint8_t)c);
+            all = to >= 0 && to < g->n_state && g->states[to].plain &&
+                  (to == before ||
+                   all_reach(g, to, forms[i].second_lo, forms[i].second_hi, forms[i].more, goal));
+            before = to;
+        }
+    }
+    return all;
+}
+
+int32_t whim_grammar_kind_next(const whim_grammar *g, int32_t state, uint8_t kind)
+{
+    target goal = {.same = true, .to = -1};
+    return kinds_reach(g, state, kind, &goal) ? goal.to : -1;
 }
 
 /* As far as it is known which states are. */
 static bool is_free(const whim_grammar *g, int32_t state)
 {
-    bool free = stay_free(g, state, 0x20, 0x21, 0) && stay_free(g, state, 0x23, 0x5B, 0) &&
-                stay_free(g, state, 0x5D, 0x7F, 0);
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0] && free; i++) {
-        for (int32_t c = forms[i].lo, before = -1; c <= forms[i].hi && free; c++) {
-            int32_t to = whim_grammar_next(g, state, (uint8_t)c);
-            free = to >= 0 && to < g->n_state && g->states[to].plain &&
-                   (to == before ||
-                    stay_free(g, to, forms[i].second_lo, forms[i].second_hi, forms[i].more));
-            before = to;
-        }
-    }
-    return free && is_free_at_lines(g, state);
+    target goal = {.same = false};
+    return kinds_reach(g, state, GK_TEXT, &goal);
 }
 
 void whim_grammar_find_free(whim_grammar_builder *b, whim_grammar *g)

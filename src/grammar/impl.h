@@ -409,4 +409,24 @@ enum { GA_NEVER = 60000 };
 bool whim_grammar_find_alike(whim_grammar_builder *b, whim_grammar *g);
 void whim_grammar_find_free(whim_grammar_builder *b, whim_grammar *g);
 
+/* Kinds of characters, as bits. Text is what a JSON string need not escape, without spaces and ends
+ * of lines that are not ASCII. */
+enum {
+    GK_LOWER = 1,
+    GK_UPPER = 2,
+    GK_DIGIT = 4,
+    GK_NAME = 8, /* - . _ */
+    GK_SPACE = 16,
+    GK_SIGN = 32,
+    GK_BEYOND = 64,
+    GK_TEXT = 127,
+    GK_ELSE = 128,
+    GK_COUNT = 7, /* kinds of text */
+};
+/* The kind of one character of n bytes. */
+uint8_t whim_text_kind(const char *bytes, int64_t n);
+/* The state that every character of a kind leads to, which neither ends its rule nor calls another;
+ * -1 where they do not all lead to one. */
+int32_t whim_grammar_kind_next(const whim_grammar *g, int32_t state, uint8_t kind);
+
 #endif

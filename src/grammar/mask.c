@@ -10,6 +10,9 @@
 /* A walk over fewer nodes is not worth keeping; and what a grammar may keep in all. */
 enum { CHEAP_NODES = 2000, KEPT_BYTES = 4 << 20 };
 
+/* Below fewer nodes than these a walk is the quicker way to find out. */
+enum { WORTH_NODES = 6 };
+
 void whim_entry_free(gentry *e)
 {
     if (e != NULL) {
@@ -61,31 +64,160 @@ static int32_t alike_of(const whim_grammar *g, int32_t state)
     return state < g->n_state ? g->alike[state] : whim_counted_alike(g, state);
 }
 
-/* Whether no token below the node can tell where the walk stands from a plain string. */
-static bool is_alike(const gwalk *w, int32_t level, const gtrie_node *node)
+static void set_bit(uint32_t *bits, int32_t id)
 {
-    const glevel *set = &w->levels[level];
-    if (set->n != 1 || set->popped) {
-        return false;
-    }
-    int32_t length = alike_of(w->g, w->configs[set->begin].state);
-    return length == GA_NEVER || (node->height < UINT8_MAX && length > node->height);
-}
-
-/* Whether all tokens below the node may come. */
-static bool is_free(const gwalk *w, int32_t level, const gtrie_node *node)
-{
-    const glevel *set = &w->levels[level];
-    int32_t state = set->n == 1 ? w->configs[set->begin].state : 0;
-    return node->is_text && set->n == 1 && state < w->g->n_state && w->g->states[state].is_free;
+    bits[id >> 5] |= UINT32_C(1) << (id & 31);
 }
 
 static void take_below(const whim_grammar_vocab *v, int32_t node, uint32_t *bits)
 {
-    for (int32_t k = v->nodes[node + 1].first_tok; k < v->nodes[v->nodes[node].skip].first_tok;
-         k++) {
-        bits[v->tokens[k] >> 5] |= UINT32_C(1) << (v->tokens[k] & 31);
+    int32_t end = v->nodes[v->nodes[node].skip].first_tok;
+    for (int32_t k = v->nodes[node + 1].first_tok; k < end; k++) {
+        set_bit(bits, v->tokens[k]);
     }
+}
+
+/* A mask that is being found. */
+typedef struct gsearch {
+    gwalk *w;
+    const whim_grammar_vocab *v;
+    int32_t base; /* depth of the node that level 0 stands for */
+    uint32_t *bits;
+    gentry *pops;
+    const gentry *like;
+} gsearch;
+
+/* A level that walk.c made: the place to step from, where a look-up does. */
+static void note_made(gwalk *w, int32_t level)
+{
+    glevel *set = &w->levels[level];
+    int32_t state = set->n == 1 ? w->configs[set->begin].state : w->g->n_state;
+    set->made = true;
+    set->only = state < w->g->n_state ? state : -1;
+}
+
+/* Make the levels down to this one as walk.c would have. */
+static void make_levels(gwalk *w, int32_t level)
+{
+    int32_t last = level;
+    while (!w->levels[last].made) {
+        last--;
+    }
+    for (; last < level; last++) {
+        int32_t only = w->levels[last + 1].only;
+        whim_walk_plain(w, last, only);
+        w->levels[last + 1].only = only;
+        w->levels[last + 1].made = true;
+    }
+}
+
+/* Whether any place of a level takes the byte: all that has to be known where no token goes on. */
+static bool takes(const gwalk *w, const glevel *from, uint8_t byte)
+{
+    bool any = false;
+    for (int32_t i = 0; i < from->n && !any; i++) {
+        any = whim_grammar_next(w->g, w->configs[from->begin + i].state, byte) >= 0;
+    }
+    return any;
+}
+
+/* The step to a node; false: nothing is left. *only: where the walk stands then, -1 where it is not
+ * in one place whose state is written down. */
+static bool step_to(gsearch *m, int32_t i, int32_t *only)
+{
+    gwalk *w = m->w;
+    const gtrie_node *node = &m->v->nodes[i];
+    int32_t level = node->depth - m->base;
+    glevel *from = &w->levels[level - 1], *set = from + 1;
+    *only = -1;
+    if (from->only >= 0) {
+        int32_t to = whim_grammar_next(w->g, from->only, node->byte);
+        if (to < 0 || node->skip == i + 1) {
+            return to >= 0;
+        }
+        if (to < w->g->n_state && w->g->states[to].plain) {
+            set->made = false;
+            *only = set->only = to;
+            return true;
+        }
+    } else if (node->skip == i + 1) {
+        return takes(w, from, node->byte);
+    }
+    make_levels(w, level - 1);
+    if (!whim_walk_step(w, level - 1, node->byte)) {
+        return false;
+    }
+    note_made(w, level);
+    if (m->pops != NULL && set->popped) {
+        pop_add(w, m->pops, i);
+    }
+    *only = set->popped ? -1 : set->only;
+    return true;
+}
+
+/* Where all characters of the kind with a number lead from a state, -1: not to one state. */
+static int32_t lead_of(gwalk *w, int32_t state, int32_t number)
+{
+    gleads *leads = &w->leads[state % GLEADS_ROOM];
+    if (leads->state != state + 1) {
+        leads->state = state + 1;
+        leads->known = 0;
+    }
+    if (!(leads->known >> number & 1)) {
+        leads->to[number] = whim_grammar_kind_next(w->g, state, (uint8_t)(1 << number));
+        leads->known |= (uint8_t)(1 << number);
+    }
+    return leads->to[number];
+}
+
+/* Whether all that tokens add below the node leads on, whatever it is. */
+static bool all_lead_on(gwalk *w, int32_t state, const gtrie_node *node)
+{
+    bool counted = node->height < UINT8_MAX;
+    for (int32_t left = node->height; left > 0; left--) {
+        int32_t to = -1;
+        for (uint32_t kinds = node->below; kinds != 0; kinds &= kinds - 1) {
+            int32_t lead = lead_of(w, state, __builtin_ctz(kinds));
+            if (lead < 0 || (to >= 0 && lead != to)) {
+                return false;
+            }
+            to = lead;
+        }
+        if (to == state) {
+            return true;
+        }
+        state = to;
+    }
+    return counted;
+}
+
+/* Whether what may come below the node is known without a walk, which is then taken over. A walk
+ * that stands in a state of a counted string or in several places knows nothing. */
+static bool is_known(gsearch *m, int32_t i, int32_t only)
+{
+    const whim_grammar *g = m->w->g;
+    const gtrie_node *node = &m->v->nodes[i];
+    int32_t level = node->depth - m->base;
+    const glevel *set = &m->w->levels[level];
+    bool is_text = !(node->below & GK_ELSE);
+    if (only >= 0 && is_text &&
+        (g->states[only].is_free ||
+         (node->skip - i > WORTH_NODES && all_lead_on(m->w, only, node)))) {
+        take_below(m->v, i, m->bits);
+        return true;
+    }
+    if (m->like == NULL) {
+        return false;
+    }
+    if (only < 0 && set->made && set->n == 1 && !set->popped) {
+        only = m->w->configs[set->begin].state;
+    }
+    int32_t length = only < 0 ? 0 : alike_of(g, only);
+    if (length == GA_NEVER || (node->height < UINT8_MAX && length > node->height)) {
+        copy_below(m->w, m->v, i, m->bits, m->pops, m->like);
+        return true;
+    }
+    return false;
 }
 
 int64_t whim_mask_below(gwalk *w, const whim_grammar_vocab *v, int32_t node, uint32_t *bits,
@@ -93,30 +225,20 @@ int64_t whim_mask_below(gwalk *w, const whim_grammar_vocab *v, int32_t node, uin
 {
     const gtrie_node *nodes = v->nodes;
     int32_t end = node < 0 ? v->n_node : nodes[node].skip;
-    int32_t base = node < 0 ? 0 : nodes[node].depth;
+    gsearch m = {w, v, node < 0 ? 0 : nodes[node].depth, bits, pops, like};
     int64_t n_seen = 0;
-    for (int32_t i = node + 1; i < end;) {
-        int32_t level = nodes[i].depth - base;
-        n_seen++;
-        if (!whim_walk_step(w, level - 1, nodes[i].byte)) {
+    note_made(w, 0);
+    for (int32_t i = node + 1; i < end; n_seen++) {
+        int32_t only;
+        if (!step_to(&m, i, &only)) {
             i = nodes[i].skip;
             continue;
         }
         for (int32_t k = nodes[i].first_tok; k < nodes[i + 1].first_tok; k++) {
-            bits[v->tokens[k] >> 5] |= UINT32_C(1) << (v->tokens[k] & 31);
+            set_bit(bits, v->tokens[k]);
         }
-        if (pops != NULL && w->levels[level].popped && nodes[i].skip > i + 1) {
-            pop_add(w, pops, i);
-        }
-        if (is_free(w, level, &nodes[i])) {
-            take_below(v, i, bits);
-            i = nodes[i].skip;
-        } else if (like != NULL && is_alike(w, level, &nodes[i])) {
-            copy_below(w, v, i, bits, pops, like);
-            i = nodes[i].skip;
-        } else {
-            i++;
-        }
+        bool goes_on = nodes[i].skip > i + 1 && !is_known(&m, i, only);
+        i = goes_on ? i + 1 : nodes[i].skip;
     }
     return n_seen;
 }

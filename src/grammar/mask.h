@@ -16,7 +16,7 @@ typedef struct gtrie_node {
     uint16_t depth;    /* from 1 */
     uint8_t byte;
     uint8_t height; /* bytes of the longest token below; 255: that many or more */
-    bool is_text; /* what tokens add below is whole characters that a JSON string need not escape */
+    uint8_t below;  /* kinds of the characters that tokens add below */
 } gtrie_node;
 
 /* What may come next in one state, whatever called its rule: the tokens that stay inside the rule
@@ -88,11 +88,25 @@ typedef struct glevel {
     int32_t n;
     bool ended;  /* the answer may end here */
     bool popped; /* the base may end here */
+    /* Masks step from `only`, the one place of the set, by a look-up, and make the rest of the level
+     * when they have to; -1: there are several places, or its state is written nowhere. */
+    bool made;
+    int32_t only;
     int64_t n_frame, n_list;
 } glevel;
 
+enum { GLEADS_ROOM = 256 };
+
+/* Where the kinds of characters lead from a state, as far as it was asked. */
+typedef struct gleads {
+    int32_t state; /* + 1; 0: none */
+    uint8_t known; /* kinds */
+    int32_t to[GK_COUNT];
+} gleads;
+
 typedef struct gwalk {
     const whim_grammar *g;
+    gleads leads[GLEADS_ROOM]; /* found by the state's last bits */
     gframe *frames;
     int64_t n_frame, cap_frame;
     int32_t *lists; /* a list: how many, then frames in order */
@@ -116,6 +130,9 @@ void whim_walk_one(gwalk *w, int32_t state, int32_t list);
 void whim_walk_many(gwalk *w, const gconfig *configs, int64_t n);
 /* Level 0 becomes what follows when the rules called from a list end; false: nothing does. */
 bool whim_walk_return(gwalk *w, int32_t list);
+/* Level + 1 from level, where the walk stands in one place, and the state that a byte leads to, which
+ * neither ends nor calls. */
+void whim_walk_plain(gwalk *w, int32_t level, int32_t state);
 /* Level + 1 from level and a byte; false when nothing is left (and the base does not end). */
 bool whim_walk_step(gwalk *w, int32_t level, uint8_t byte);
 /* All bytes from level 0 on; false when they do not fit. The set is then at level n. */

@@ -3,7 +3,6 @@
 #include "grammar/mask.h"
 
 #include "base/alloc.h"
-#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,40 +76,19 @@ static void close_nodes(whim_grammar_vocab *v, const int32_t *open, int32_t n, i
     }
 }
 
-/* Whether the byte stands for itself inside a JSON string. */
-static bool is_text(uint8_t c)
+/* What a token adds below the nodes above it. */
+static void note_kinds(whim_grammar_vocab *v, const item *it, const int32_t *open)
 {
-    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
-}
-
-/* Whether one character beyond ASCII stands there that is no end of a line (U+2028, U+2029): a dot
- * of an expression takes it. */
-static bool is_text_char(const char *bytes, int32_t n)
-{
-    bool line =
-        n == 3 && (memcmp(bytes, "\xE2\x80\xA8", 3) == 0 || memcmp(bytes, "\xE2\x80\xA9", 3) == 0);
-    return !line && whim_utf8_valid_prefix(bytes, n) == n;
-}
-
-/* The nodes above a token below which it adds something else than text. */
-static void note_text(whim_grammar_vocab *v, const item *it, const int32_t *open)
-{
-    int32_t end = it->n; /* what follows is text */
-    int32_t at = it->n - 1;
-    for (; at > 0; at--) {
+    uint8_t kinds = 0; /* of the characters from `end` on */
+    int32_t end = it->n;
+    for (int32_t at = it->n - 1; at > 0; at--) {
         uint8_t c = (uint8_t)it->bytes[at];
-        if (is_text(c) && end == at + 1) {
+        bool inside = c >= 0x80 && c < 0xC0; /* a character */
+        if (!inside || end - at > 3) {
+            kinds |= whim_text_kind(it->bytes + at, end - at);
             end = at;
-        } else if (c >= 0xC0 && is_text_char(it->bytes + at, end - at)) {
-            end = at;
-        } else if (c >= 0x80 && c < 0xC0) {
-            v->nodes[open[at - 1]].is_text = false; /* inside a character */
-        } else {
-            break;
         }
-    }
-    for (; at > 0; at--) {
-        v->nodes[open[at - 1]].is_text = false;
+        v->nodes[open[at - 1]].below |= end == at ? kinds : GK_ELSE;
     }
 }
 
@@ -126,12 +104,11 @@ static void fill(whim_grammar_vocab *v, const item *items, int32_t n_item, int32
         for (; depth < items[i].n; depth++) {
             v->nodes[n] = (gtrie_node){.first_tok = i,
                                        .depth = (uint16_t)(depth + 1),
-                                       .is_text = true,
                                        .byte = (uint8_t)items[i].bytes[depth]};
             open[depth] = n++;
         }
         v->tokens[i] = items[i].id;
-        note_text(v, &items[i], open);
+        note_kinds(v, &items[i], open);
     }
     close_nodes(v, open, n, depth, 0);
     v->nodes[n].first_tok = n_item;

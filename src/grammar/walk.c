@@ -234,28 +234,30 @@ bool whim_walk_return(gwalk *w, int32_t list)
     return set->n > 0;
 }
 
+void whim_walk_plain(gwalk *w, int32_t level, int32_t state)
+{
+    const glevel *from = &w->levels[level];
+    glevel *set = &w->levels[level + 1];
+    int64_t begin = from->begin + from->n;
+    *set = (glevel){.begin = begin, .n_frame = from->n_frame, .n_list = from->n_list};
+    if (grow(w, &w->configs, begin + 1, &w->cap_config, sizeof *w->configs)) {
+        w->configs[begin] = (gconfig){state, w->configs[from->begin].list};
+        set->n = 1;
+    }
+}
+
 bool whim_walk_step(gwalk *w, int32_t level, uint8_t byte)
 {
     const whim_grammar *g = w->g;
     const glevel *from = &w->levels[level];
-    glevel *set = &w->levels[level + 1];
-    int64_t begin = from->begin + from->n;
-    if (from->n == 1 && begin < w->cap_config) {
-        /* Most steps: one place before and behind, which neither ends nor calls. */
-        gconfig c = w->configs[from->begin];
-        int32_t to = whim_grammar_next(g, c.state, byte);
-        set->popped = false;
-        if (to < 0) {
-            return false;
-        }
-        if (whim_grammar_at(g, to)->plain) {
-            *set =
-                (glevel){.begin = begin, .n = 1, .n_frame = from->n_frame, .n_list = from->n_list};
-            w->configs[begin] = (gconfig){to, c.list};
-            return true;
+    if (from->n == 1) { /* most steps: one place before and behind, which neither ends nor calls */
+        int32_t to = whim_grammar_next(g, w->configs[from->begin].state, byte);
+        if (to < 0 || whim_grammar_at(g, to)->plain) {
+            whim_walk_plain(w, level, to);
+            return to >= 0 && !w->failed;
         }
     }
-    set = set_begin(w, level + 1);
+    glevel *set = set_begin(w, level + 1);
     for (int32_t i = 0; i < from->n; i++) {
         gconfig c = w->configs[from->begin + i];
         int32_t to = whim_grammar_next(g, c.state, byte);

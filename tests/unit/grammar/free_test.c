@@ -32,13 +32,19 @@ static const struct {
     {"{\"type\":\"string\",\"pattern\":\"name\"}", true},
     {"{\"type\":\"string\",\"pattern\":\"^a.*\"}", true},
     {"{\"type\":\"string\",\"pattern\":\"^.+@.+$\"}", true},
-    {"{\"type\":\"string\",\"pattern\":\"^[^\\u2027]*$\"}", false},
+    {"{\"type\":\"string\",\"pattern\":\"^[^\\u2027]*$\"}", true}, /* its block is not text */
+    {"{\"type\":\"string\",\"pattern\":\"^[^\\u2C27]*$\"}", false},
     {"{\"type\":\"string\",\"pattern\":\"^[a-z]*$\"}", false},
     {"{\"type\":\"string\",\"pattern\":\"^[^x]*$\"}", false},
     {"{\"type\":\"string\",\"pattern\":\"^[^\\u00E9]*$\"}", false},
     {"{\"type\":\"string\",\"pattern\":\"^[^\\uD83D\\uDE00]*$\"}", false},
     {"{\"type\":\"string\",\"pattern\":\"^.{0,9}$\"}", false},
     {"{\"type\":\"string\",\"pattern\":\"^a.*\",\"maxLength\":6}", false},
+    /* All characters of a kind lead to one state, but for those of other kinds. */
+    {"{\"type\":\"string\",\"pattern\":\"^[a-z0-9]{1,4}$\"}", false},
+    {"{\"type\":\"string\",\"pattern\":\"^[^/]{2,6}$\"}", false},
+    {"{\"type\":\"string\",\"pattern\":\"^([a-y]+|[A-Z]+[0-9]|[ .x]+)$\"}", false},
+    {"{\"type\":\"string\",\"pattern\":\"^\\\\S+( \\\\S+)?$\"}", false},
     {"{\"properties\":{\"name\":{\"const\":1}},\"additionalProperties\":true}", true},
 };
 
