@@ -5,43 +5,48 @@
 #include <string.h>
 
 static const whim_route table[] = {
-    {"POST", "/v1/chat/completions", true, false, whim_route_chat},
-    {"POST", "/v1/completions", true, false, whim_route_completions},
-    {"POST", "/v1/responses", true, false, whim_route_responses},
-    {"GET", "/v1/models", true, true, whim_route_models},
-    {"POST", "/v1/messages", false, false, whim_route_messages},
-    {"POST", "/v1/messages/count_tokens", false, false, whim_route_count_tokens},
-    {"POST", "/api/chat", false, false, whim_route_ollama_chat},
-    {"POST", "/api/generate", false, false, whim_route_ollama_generate},
-    {"GET", "/api/tags", false, false, whim_route_ollama_tags},
-    {"GET", "/api/ps", false, false, whim_route_ollama_ps},
-    {"POST", "/api/show", false, false, whim_route_ollama_show},
-    {"GET", "/api/version", false, false, whim_route_ollama_version, true},
-    {"POST", "/completion", false, false, whim_route_llamacpp_completion},
-    {"POST", "/infill", false, false, whim_route_llamacpp_infill},
-    {"GET", "/props", false, false, whim_route_llamacpp_props},
-    {"GET", "/slots", false, false, whim_route_llamacpp_slots},
-    {"POST", "/tokenize", false, false, whim_route_tokenize},
-    {"POST", "/detokenize", false, false, whim_route_detokenize},
-    {"POST", "/apply-template", false, false, whim_route_template},
-    {"GET", "/tokenizer_info", false, false, whim_route_tokenizer},
-    {"GET", "/openapi.json", false, false, whim_route_openapi, true},
-    {"GET", "/version", false, false, whim_route_version, true},
-    {"GET", "/metrics", false, false, whim_route_metrics, true},
-    {"GET", "/metrics/history", false, false, whim_route_history, true},
-    {"GET", "/requests", false, false, whim_route_requests},
-    {"GET", "/", false, false, whim_route_page, true},
-    {"GET", "/dashboard", false, false, whim_route_page, true},
-    {"GET", "/favicon.ico", false, false, whim_route_page, true},
-    {"GET", "/assets", false, true, whim_route_page, true},
+    {"POST", "/v1/chat/completions", true, WHIM_ID_NEVER, whim_route_chat},
+    {"POST", "/v1/completions", true, WHIM_ID_NEVER, whim_route_completions},
+    {"POST", "/v1/responses", true, WHIM_ID_NEVER, whim_route_responses},
+    {"GET", "/v1/responses", true, WHIM_ID_MUST, whim_route_response},
+    {"DELETE", "/v1/responses", true, WHIM_ID_MUST, whim_route_response},
+    {"GET", "/v1/models", true, WHIM_ID_MAY, whim_route_models},
+    {"POST", "/v1/messages", false, WHIM_ID_NEVER, whim_route_messages},
+    {"POST", "/v1/messages/count_tokens", false, WHIM_ID_NEVER, whim_route_count_tokens},
+    {"POST", "/api/chat", false, WHIM_ID_NEVER, whim_route_ollama_chat},
+    {"POST", "/api/generate", false, WHIM_ID_NEVER, whim_route_ollama_generate},
+    {"GET", "/api/tags", false, WHIM_ID_NEVER, whim_route_ollama_tags},
+    {"GET", "/api/ps", false, WHIM_ID_NEVER, whim_route_ollama_ps},
+    {"POST", "/api/show", false, WHIM_ID_NEVER, whim_route_ollama_show},
+    {"GET", "/api/version", false, WHIM_ID_NEVER, whim_route_ollama_version, true},
+    {"POST", "/completion", false, WHIM_ID_NEVER, whim_route_llamacpp_completion},
+    {"POST", "/infill", false, WHIM_ID_NEVER, whim_route_llamacpp_infill},
+    {"GET", "/props", false, WHIM_ID_NEVER, whim_route_llamacpp_props},
+    {"GET", "/slots", false, WHIM_ID_NEVER, whim_route_llamacpp_slots},
+    {"POST", "/tokenize", false, WHIM_ID_NEVER, whim_route_tokenize},
+    {"POST", "/detokenize", false, WHIM_ID_NEVER, whim_route_detokenize},
+    {"POST", "/apply-template", false, WHIM_ID_NEVER, whim_route_template},
+    {"GET", "/tokenizer_info", false, WHIM_ID_NEVER, whim_route_tokenizer},
+    {"GET", "/openapi.json", false, WHIM_ID_NEVER, whim_route_openapi, true},
+    {"GET", "/version", false, WHIM_ID_NEVER, whim_route_version, true},
+    {"GET", "/metrics", false, WHIM_ID_NEVER, whim_route_metrics, true},
+    {"GET", "/metrics/history", false, WHIM_ID_NEVER, whim_route_history, true},
+    {"GET", "/requests", false, WHIM_ID_NEVER, whim_route_requests},
+    {"GET", "/", false, WHIM_ID_NEVER, whim_route_page, true},
+    {"GET", "/dashboard", false, WHIM_ID_NEVER, whim_route_page, true},
+    {"GET", "/favicon.ico", false, WHIM_ID_NEVER, whim_route_page, true},
+    {"GET", "/assets", false, WHIM_ID_MAY, whim_route_page, true},
 };
 enum { N_ROUTE = sizeof table / sizeof table[0], PREFIX = 3 /* "/v1" */ };
 
 static bool path_is(const whim_route *route, const char *want, const char *path)
 {
     size_t n = strlen(want);
-    return strncmp(path, want, n) == 0 &&
-           (path[n] == '\0' || (route->has_id && path[n] == '/' && path[n + 1] != '\0'));
+    if (strncmp(path, want, n) != 0) {
+        return false;
+    }
+    return path[n] == '\0' ? route->id != WHIM_ID_MUST
+                           : route->id != WHIM_ID_NEVER && path[n] == '/' && path[n + 1] != '\0';
 }
 
 static bool matches(const whim_route *route, const char *path)
@@ -53,6 +58,16 @@ static bool matches(const whim_route *route, const char *path)
 static const char *const probes[] = {"/livez", "/readyz", "/health"};
 enum { N_PROBE = sizeof probes / sizeof probes[0] };
 
+/* The first route of a path stands for all of them. */
+static int32_t first_of(int32_t route)
+{
+    int32_t first = 0;
+    while (strcmp(table[first].path, table[route].path) != 0) {
+        first++;
+    }
+    return first;
+}
+
 int32_t whim_router_number(const char *path)
 {
     for (int32_t i = 0; i < N_PROBE; i++) {
@@ -62,7 +77,7 @@ int32_t whim_router_number(const char *path)
     }
     for (int32_t i = 0; i < N_ROUTE; i++) {
         if (matches(&table[i], path)) {
-            return 1 + N_PROBE + i;
+            return 1 + N_PROBE + first_of(i);
         }
     }
     return 0;
@@ -99,9 +114,24 @@ static const whim_route *nearest(const char *path)
     return best;
 }
 
+/* The Allow header of a path, and what to say: routes of one path take GET, POST, or GET and
+ * DELETE. */
+static const whim_route *refuse_method(const whim_route *route, bool deletes, const char *method,
+                                       const char **allow, whim_fault *fault)
+{
+    bool gets = strcmp(route->method, "GET") == 0;
+    *allow = deletes ? "GET, HEAD, DELETE, OPTIONS" : gets ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+    whim_fault_set(fault, WHIM_FAULT_METHOD, NULL, "%s%s takes %s%s, not %.20s", route->path,
+                   route->id == WHIM_ID_MUST ? "/{id}" : "", route->method,
+                   deletes ? " and DELETE" : "", method);
+    return NULL;
+}
+
 const whim_route *whim_router_find(const char *method, const char *path, const char **allow,
                                    whim_fault *fault)
 {
+    const whim_route *other = NULL;
+    bool deletes = false;
     for (int i = 0; i < N_ROUTE; i++) {
         const whim_route *route = &table[i];
         if (!matches(route, path)) {
@@ -110,10 +140,11 @@ const whim_route *whim_router_find(const char *method, const char *path, const c
         if (strcmp(route->method, method) == 0) {
             return route;
         }
-        *allow = strcmp(route->method, "GET") == 0 ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
-        whim_fault_set(fault, WHIM_FAULT_METHOD, NULL, "%s takes %s, not %.20s", route->path,
-                       route->method, method);
-        return NULL;
+        deletes = deletes || strcmp(route->method, "DELETE") == 0;
+        other = other != NULL ? other : route;
+    }
+    if (other != NULL) {
+        return refuse_method(other, deletes, method, allow, fault);
     }
     if (strncmp(path, "/v1/v1", 6) == 0) {
         whim_fault_set(fault, WHIM_FAULT_NO_ROUTE, NULL,

@@ -13,6 +13,7 @@ typedef void whim_route_fn(const whim_api *api, whim_exchange *ex);
 whim_route_fn whim_route_chat;                /* POST /v1/chat/completions */
 whim_route_fn whim_route_completions;         /* POST /v1/completions */
 whim_route_fn whim_route_responses;           /* POST /v1/responses */
+whim_route_fn whim_route_response;            /* GET, DELETE /v1/responses/{id} */
 whim_route_fn whim_route_messages;            /* POST /v1/messages */
 whim_route_fn whim_route_count_tokens;        /* POST /v1/messages/count_tokens */
 whim_route_fn whim_route_ollama_chat;         /* POST /api/chat */
@@ -37,11 +38,13 @@ whim_route_fn whim_route_history;             /* GET /metrics/history */
 whim_route_fn whim_route_requests;            /* GET /requests */
 whim_route_fn whim_route_page;                /* GET /, /dashboard, /favicon.ico, /assets/{name} */
 
+typedef enum whim_route_id { WHIM_ID_NEVER, WHIM_ID_MAY, WHIM_ID_MUST } whim_route_id;
+
 typedef struct whim_route {
-    const char *method; /* "GET" or "POST" */
+    const char *method; /* "GET", "POST" or "DELETE" */
     const char *path;   /* with /v1 */
     bool short_too;     /* also without /v1 */
-    bool has_id;        /* also path/{id}, slashes included */
+    whim_route_id id;   /* whether an id follows the path, slashes included */
     whim_route_fn *handle;
     bool early; /* needs no model: also answered while it loads and at the end, with an api that has
                    only version, log and metrics */

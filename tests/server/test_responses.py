@@ -91,6 +91,15 @@ def test_goes_on_from_a_response(oai, server):
     turns += [{"role": "user", "content": more["input"]}, {"role": "assistant", "content": second.output_text}]
     whole = oai.responses.create(**{**last, "input": [*turns, {"role": "user", "content": last["input"]}]})
     assert third.output_text == whole.output_text
+    assert oai.responses.retrieve(second.id) == second  # and as it was streamed:
+    assert oai.responses.retrieve(third.id).output_text == third.output_text
+    oai.responses.delete(second.id)
+    for ask in (oai.responses.retrieve, oai.responses.delete):
+        with pytest.raises(openai.NotFoundError, match=second.id):
+            ask(second.id)
+    with pytest.raises(openai.BadRequestError, match=second.id):
+        oai.responses.create(previous_response_id=third.id, **last)
+    assert oai.responses.retrieve(first.id) == first
     unkept = oai.responses.create(input=ASK, store=False, **GREEDY)
     with pytest.raises(openai.BadRequestError) as e:
         oai.responses.create(previous_response_id=unkept.id, **last)

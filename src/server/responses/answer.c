@@ -10,6 +10,7 @@
 #include "server/router.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 typedef struct responses_state {
@@ -197,9 +198,12 @@ static void keep(whim_answer *a, const whim_response *r)
         whim_str_append_char(items, ',');
         whim_response_put_item(r, i, true, items);
     }
+    whim_str whole = {0};
+    whim_response_put(r, &whole);
     whim_response_store_put(a->api->responses, a->id,
                             json_string_value(whim_peek(a->task->body, "previous_response_id")),
-                            items);
+                            items, &whole);
+    whim_str_deinit(&whole);
 }
 
 static void finish(whim_answer *a)
@@ -279,4 +283,30 @@ const whim_answer_form whim_responses_form = {
 void whim_route_responses(const whim_api *api, whim_exchange *ex)
 {
     whim_answer_route(api, ex, &whim_responses_form);
+}
+
+void whim_route_response(const whim_api *api, whim_exchange *ex)
+{
+    const whim_http_request *r = whim_exchange_request(ex);
+    const char *id = strstr(r->path, "/responses/") + strlen("/responses/");
+    whim_str body = {0};
+    bool deletes = strcmp(r->method, "DELETE") == 0, found = false;
+    if (api->responses != NULL) {
+        found = deletes ? whim_response_store_remove(api->responses, id)
+                        : whim_response_store_answer(api->responses, id, &body);
+    }
+    if (!found) {
+        whim_fault fault;
+        whim_fault_set(&fault, WHIM_FAULT_NO_ROUTE, "response_id",
+                       "this server has no response %.200s (any more): the oldest go first, none "
+                       "outlives the server, and \"store\": false keeps none",
+                       id);
+        whim_api_refuse(api, ex, &fault);
+        return;
+    }
+    if (deletes) {
+        whim_put_form(&body, "{'id':%q,'object':'response','deleted':true}", id);
+    }
+    whim_api_reply(api, ex, &body);
+    whim_str_deinit(&body);
 }

@@ -12,8 +12,8 @@
 typedef struct kept {
     struct kept *newer, *older;
     char id[WHIM_RESPONSE_ID_MOST], before[WHIM_RESPONSE_ID_MOST];
-    int64_t n_items;
-    char items[];
+    int64_t n_items, n_answer;
+    char items[]; /* and the answer behind them */
 } kept;
 
 struct whim_response_store {
@@ -24,7 +24,7 @@ struct whim_response_store {
 
 static int64_t bytes_of(const kept *k)
 {
-    return (int64_t)sizeof *k + k->n_items;
+    return (int64_t)sizeof *k + k->n_items + k->n_answer;
 }
 
 /* --- the list; the lock is held --------------------------------------------------------------- */
@@ -118,23 +118,48 @@ void whim_response_store_destroy(whim_response_store *s)
 }
 
 void whim_response_store_put(whim_response_store *s, const char *id, const char *before,
-                             const whim_str *items)
+                             const whim_str *items, const whim_str *answer)
 {
-    int64_t bytes = (int64_t)sizeof(kept) + items->len;
-    kept *k = items->failed || bytes > s->max_bytes ? NULL : whim_alloc(bytes);
+    int64_t bytes = (int64_t)sizeof(kept) + items->len + answer->len;
+    bool failed = items->failed || answer->failed || bytes > s->max_bytes;
+    kept *k = failed ? NULL : whim_alloc(bytes);
     if (k == NULL) {
         return;
     }
     snprintf(k->id, sizeof k->id, "%s", id);
     snprintf(k->before, sizeof k->before, "%s", before != NULL ? before : "");
     k->n_items = items->len;
+    k->n_answer = answer->len;
     memcpy(k->items, whim_str_text(items), (size_t)items->len);
+    memcpy(k->items + items->len, whim_str_text(answer), (size_t)answer->len);
     pthread_mutex_lock(&s->lock);
     while (s->oldest != NULL && (s->n >= WHIM_RESPONSES_KEPT || s->n_byte + bytes > s->max_bytes)) {
         drop(s, s->oldest);
     }
     link_first(s, k);
     pthread_mutex_unlock(&s->lock);
+}
+
+bool whim_response_store_answer(whim_response_store *s, const char *id, whim_str *out)
+{
+    pthread_mutex_lock(&s->lock);
+    const kept *k = find(s, s->newest, id);
+    if (k != NULL) {
+        whim_str_append_n(out, k->items + k->n_items, k->n_answer);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return k != NULL;
+}
+
+bool whim_response_store_remove(whim_response_store *s, const char *id)
+{
+    pthread_mutex_lock(&s->lock);
+    kept *k = find(s, s->newest, id);
+    if (k != NULL) {
+        drop(s, k);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return k != NULL;
 }
 
 bool whim_response_store_items(whim_response_store *s, const char *id, whim_str *out,

@@ -25,11 +25,17 @@ typedef struct whim_response_store whim_response_store;
 whim_response_store *whim_response_store_create(int64_t max_bytes);
 void whim_response_store_destroy(whim_response_store *store); /* NULL is allowed */
 
-/* Keep a response: its own items, those of its request first, as JSON with commas between them;
- * `before` is the id of the one that it goes on from, or NULL. One that is larger than the store,
- * or that there is no memory for, is not kept. */
+/* Keep a response: its own items, those of its request first, as JSON with commas between them, and
+ * all of it as it was answered; `before` is the id of the one that it goes on from, or NULL. One
+ * that is larger than the store, or that there is no memory for, is not kept. */
 void whim_response_store_put(whim_response_store *store, const char *id, const char *before,
-                             const whim_str *items);
+                             const whim_str *items, const whim_str *answer);
+
+/* Append a response as it was answered; false: it is not kept. */
+bool whim_response_store_answer(whim_response_store *store, const char *id, whim_str *out);
+
+/* Forget a response, so that nothing goes on from it any more; false: it is not kept. */
+bool whim_response_store_remove(whim_response_store *store, const char *id);
 
 /* Append the items of a conversation up to this response, as a JSON list. False: it, or one that it
  * goes on from, is not kept, and `missing` is the id of that; or they are more than

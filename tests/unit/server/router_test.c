@@ -16,6 +16,7 @@
 ROUTE(whim_route_chat)
 ROUTE(whim_route_completions)
 ROUTE(whim_route_responses)
+ROUTE(whim_route_response)
 ROUTE(whim_route_messages)
 ROUTE(whim_route_count_tokens)
 ROUTE(whim_route_models)
@@ -56,6 +57,8 @@ static void paths_find_their_routes(void **state)
     expect("POST", "/chat/completions", whim_route_chat);
     expect("POST", "/completions", whim_route_completions);
     expect("POST", "/responses", whim_route_responses);
+    expect("GET", "/v1/responses/resp_1", whim_route_response);
+    expect("DELETE", "/responses/resp_1", whim_route_response);
     expect("GET", "/v1/models", whim_route_models);
     expect("GET", "/models", whim_route_models);
     expect("GET", "/v1/models/org/name", whim_route_models);
@@ -83,6 +86,9 @@ static void wrong_methods_are_told_what_is_right(void **state)
     (void)state;
     refuse("GET", "/v1/chat/completions", WHIM_FAULT_METHOD, "takes POST", "POST, OPTIONS");
     refuse("POST", "/v1/models/x", WHIM_FAULT_METHOD, "takes GET", "GET, HEAD, OPTIONS");
+    refuse("GET", "/v1/responses", WHIM_FAULT_METHOD, "takes POST", "POST, OPTIONS");
+    refuse("POST", "/v1/responses/resp_1", WHIM_FAULT_METHOD, "{id} takes GET and DELETE",
+           "GET, HEAD, DELETE, OPTIONS");
     refuse("DELETE", "/version", WHIM_FAULT_METHOD, "not DELETE", "GET, HEAD, OPTIONS");
 }
 

@@ -172,6 +172,7 @@ static void routes_are_a_closed_set(void **state)
     }
     assert_in_range(n, 10, WHIM_LABEL_ROUTE_COUNT);
     assert_string_equal(whim_router_path(whim_router_number("/models/any/thing")), "/v1/models");
+    assert_int_equal(whim_router_number("/v1/responses/x"), whim_router_number("/v1/responses"));
     assert_string_equal(whim_router_path(whim_router_number("/health")), "/health");
     assert_string_equal(whim_router_path(whim_router_number("/v1/none")), "other");
 }

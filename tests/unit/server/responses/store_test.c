@@ -13,8 +13,11 @@ static void put(const char *id, const char *before, const char *items)
 {
     whim_str text = {0};
     whim_str_append(&text, items);
-    whim_response_store_put(store, id, before, &text);
+    whim_str answer = {0};
+    whim_str_printf(&answer, "<%s>", id);
+    whim_response_store_put(store, id, before, &text, &answer);
     whim_str_deinit(&text);
+    whim_str_deinit(&answer);
 }
 
 static bool has(const char *id)
@@ -69,6 +72,26 @@ static void conversations_come_whole(void **state)
     whim_response_store_destroy(store);
 }
 
+static void answers_come_back_and_go(void **state)
+{
+    whim_str text = {0};
+    (void)state;
+    store = whim_response_store_create(WHIM_RESPONSES_BYTES);
+    put("a", NULL, "1");
+    put("b", "a", "2");
+    put("c", "b", "3");
+    assert_true(whim_response_store_answer(store, "b", &text));
+    assert_string_equal(whim_str_text(&text), "<b>");
+    whim_str_deinit(&text);
+    assert_true(whim_response_store_remove(store, "b"));
+    assert_false(whim_response_store_remove(store, "b"));
+    assert_false(whim_response_store_answer(store, "b", &text));
+    assert_int_equal(text.len, 0);
+    assert_lost("c", "b"); /* it went on from that one */
+    assert_items("a", "[1]");
+    whim_response_store_destroy(store);
+}
+
 static void the_last_used_stay(void **state)
 {
     static char large[4000];
@@ -108,6 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conversations_come_whole),
+        cmocka_unit_test(answers_come_back_and_go),
         cmocka_unit_test(the_last_used_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
