@@ -293,7 +293,7 @@ function route(    i, arrow, content, result, n) {
         content = media("application/json", ref("schemas", $(arrow + 1)))
     }
     if (n == arrow + 2) {
-        content = content "," media("text/event-stream", ref("schemas", $n))
+        content = content "," media($3 in streams ? streams[$3] : "text/event-stream", ref("schemas", $n))
     }
     result = result ",\"responses\":{\"200\":{\"description\":\"The answer.\"," with_headers() ",\"content\":{" \
              content "}}," replies_of($3, groups[$3]) "}"
@@ -304,7 +304,14 @@ function route(    i, arrow, content, result, n) {
     if ($3 in open) {
         result = result ",\"security\":[]"
     }
-    paths = joined(paths, "\"" $2 "\":{\"" tolower($1) "\":{" result "}}")
+    result = "\"" tolower($1) "\":{" result "}}"
+    if ($2 == last_path) { # another method
+        sub(/\}$/, "", paths)
+        paths = joined(paths, result)
+    } else {
+        paths = joined(paths, "\"" $2 "\":{" result)
+    }
+    last_path = $2
 }
 
 # --- lines -------------------------------------------------------------------------------------------
@@ -340,12 +347,16 @@ $1 == "open" {
     open[$2] = 1
     next
 }
+$1 == "stream" {
+    streams[$2] = $3
+    next
+}
 $1 == "errors" {
     prefix[$2] = $3
     errors[$2] = $4
     next
 }
-$1 == "GET" || $1 == "POST" {
+$1 == "GET" || $1 == "POST" || $1 == "DELETE" {
     route()
     next
 }

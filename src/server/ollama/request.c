@@ -222,12 +222,14 @@ static bool read_messages(const whim_fields *f, whim_task *task)
 bool whim_ollama_read_chat(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     json_t *tools = NULL;
-    if (is_empty(f, "messages")) {
-        return whim_task_check_model(api, f);
-    }
-    if (!read_shared(api, f, task) || !read_messages(f, task) ||
-        !whim_field_array(f, "tools", &tools) ||
+    if (!read_shared(api, f, task) || !whim_field_array(f, "tools", &tools) ||
         (tools != NULL && !whim_task_set_tools(f, "tools", tools, task))) {
+        return false;
+    }
+    if (is_empty(f, "messages")) {
+        return true;
+    }
+    if (!read_messages(f, task)) {
         return false;
     }
     task->choice = task->tools == NULL ? WHIM_CHOICE_NONE : WHIM_CHOICE_AUTO;
@@ -241,19 +243,20 @@ bool whim_ollama_read_generate(const whim_api *api, const whim_fields *f, whim_t
 {
     const char *prompt = "", *system = "", *suffix = "";
     bool raw = false;
-    if (is_empty(f, "prompt")) {
-        return whim_task_check_model(api, f);
-    }
     if (!read_shared(api, f, task) || !whim_field_string(f, "prompt", &prompt) ||
         !whim_field_string(f, "system", &system) || !whim_field_string(f, "suffix", &suffix) ||
         !whim_field_bool(f, "raw", &raw)) {
         return false;
     }
-    if (raw || suffix[0] != '\0') {
-        if (system[0] != '\0') {
-            return whim_field_refuse(
-                f, "system", "cannot be given with raw or suffix; write it into the prompt");
-        }
+    bool is_written = raw || suffix[0] != '\0';
+    if (is_written && system[0] != '\0') {
+        return whim_field_refuse(f, "system",
+                                 "cannot be given with raw or suffix; write it into the prompt");
+    }
+    if (is_empty(f, "prompt")) {
+        return true;
+    }
+    if (is_written) {
         return whim_openai_read_prompts(api, f, task);
     }
     whim_turns turns = {0};
