@@ -64,11 +64,6 @@ int32_t whim_gb_fail(whim_grammar_builder *b, whim_err err, const char *fmt, ...
     return -1;
 }
 
-bool whim_gb_failed(const whim_grammar_builder *b)
-{
-    return b->err != WHIM_ERR_OK;
-}
-
 bool whim_gb_late(whim_grammar_builder *b)
 {
     if (whim_clock_read(CLOCK_THREAD_CPUTIME_ID) > b->deadline) {

@@ -136,7 +136,10 @@ void *whim_gb_alloc(whim_grammar_builder *b, int64_t count, int64_t size);
 /* Fail the builder; the first message stays. Always -1. */
 int32_t whim_gb_fail(whim_grammar_builder *b, whim_err err, const char *fmt, ...) WHIM_PRINTF(3, 4);
 int32_t whim_gb_no_memory(whim_grammar_builder *b);
-bool whim_gb_failed(const whim_grammar_builder *b);
+static inline bool whim_gb_failed(const whim_grammar_builder *b) /* asked in every loop */
+{
+    return b->err != WHIM_ERR_OK;
+}
 /* Fails the builder when its time is over. */
 bool whim_gb_late(whim_grammar_builder *b);
 
