@@ -53,6 +53,18 @@ void whim_client_leave(whim_client_table *table, whim_client *client, int64_t sa
     table->n_client--;
 }
 
+whim_client *whim_client_after(const whim_client_table *table, const whim_client *c)
+{
+    if (c != NULL && c->next != NULL) {
+        return c->next;
+    }
+    uint64_t i = c != NULL ? whim_rng_mix(c->id) % WHIM_CLIENT_BUCKETS + 1 : 0;
+    while (i < WHIM_CLIENT_BUCKETS && table->buckets[i] == NULL) {
+        i++;
+    }
+    return i < WHIM_CLIENT_BUCKETS ? table->buckets[i] : NULL;
+}
+
 void whim_client_reached(whim_client_table *table, int64_t tag)
 {
     table->now = tag > table->now ? tag : table->now;

@@ -7,6 +7,7 @@
 #include "sched/sched_state.h"
 
 #include <stddef.h>
+#include <string.h>
 
 enum {
     AGE_TOKENS = 1 << 18,
@@ -138,7 +139,10 @@ void whim_sched_start(whim_sched *s, whim_sched_req *req, const int32_t *pages, 
     }
     req->seq = s->free_seqs[--s->n_free_seq];
     whim_sequence_share(req->seq, pages, n);
-    req->n_fed = req->seq->state_at = req->seq->len;
+    req->n_fed = req->n_safe = req->seq->state_at = req->seq->len;
+    req->most_at_seat = req->n_most;
+    req->client->n_seat++;
+    req->client->has_run = true;
     int64_t at = s->n_running++;
     for (; at > 0 && whim_heap_before(&req->turn, &s->running[at - 1]->turn); at--) {
         s->running[at] = s->running[at - 1];
@@ -165,7 +169,7 @@ int64_t whim_sched_state_stop(const whim_sched *s, const whim_sched_req *req, in
 }
 
 /* Keep the request's state with its last page, when this is a place for it. */
-static void keep_state(whim_sched *s, const whim_sched_req *req, int64_t n_before)
+static void keep_state(whim_sched *s, whim_sched_req *req, int64_t n_before)
 {
     whim_page_pool *states = s->cfg.states;
     if (states == NULL || s->cfg.tree == NULL ||
@@ -178,6 +182,7 @@ static void keep_state(whim_sched *s, const whim_sched_req *req, int64_t n_befor
     int32_t slot = whim_page_pool_take(states);
     if (s->cfg.copy_state(s->cfg.copy_ctx, req->seq->state, slot)) {
         whim_prefix_tree_keep_state(s->cfg.tree, req->tokens, req->n_fed / page_len(s), slot);
+        req->n_safe = req->n_fed;
     }
     whim_page_pool_give(states, slot); /* the tree's now, or nobody's */
 }
@@ -205,6 +210,7 @@ void whim_sched_stop(whim_sched *s, whim_sched_req *req)
     s->free_seqs[s->n_free_seq++] = req->seq;
     req->seq = NULL;
     req->n_fed = req->n_proposed = 0;
+    req->client->n_seat--;
     int64_t at = 0;
     while (s->running[at] != req) {
         at++;
@@ -212,6 +218,17 @@ void whim_sched_stop(whim_sched *s, whim_sched_req *req)
     s->n_running--;
     for (; at < s->n_running; at++) {
         s->running[at] = s->running[at + 1];
+    }
+}
+
+void whim_sched_preempt(whim_sched *s, whim_plan *plan, whim_sched_req *req, whim_preempt why)
+{
+    whim_sched_stop(s, req);
+    whim_sched_wait(s, req);
+    req->n_preempted++;
+    s->n_preempted[why]++;
+    if (plan != NULL) {
+        plan->n_preempted++;
     }
 }
 
@@ -356,6 +373,9 @@ static void commit_item(whim_sched *s, const whim_plan_item *item, const whim_sc
     int64_t n_before = req->n_fed;
     req->n_fed = req->seq->len - n_after;
     keep_state(s, req, n_before);
+    if (s->cfg.states == NULL && s->cfg.tree != NULL) {
+        req->n_safe = req->n_fed / page_len(s) * page_len(s);
+    }
     req->n_most = req->n_fed > req->n_most ? req->n_fed : req->n_most;
     if (req->all_rows && req->n_row < whim_min64(req->n_fed, req->n_prompt)) {
         req->n_row = whim_min64(req->n_fed, req->n_prompt);
@@ -418,11 +438,7 @@ void whim_sched_lose(whim_sched *s)
 {
     whim_check(!s->is_open);
     while (s->n_running > 0) {
-        whim_sched_req *req = s->running[s->n_running - 1];
-        whim_sched_stop(s, req);
-        whim_sched_wait(s, req);
-        req->n_preempted++;
-        s->n_preempted++;
+        whim_sched_preempt(s, NULL, s->running[s->n_running - 1], WHIM_PREEMPT_LOST);
     }
     if (s->cfg.tree != NULL) {
         (void)whim_prefix_tree_evict(s->cfg.tree, s->cfg.pool->n_page); /* nobody else holds any */
@@ -469,15 +485,16 @@ whim_sched_stats whim_sched_get_stats(const whim_sched *s)
     const whim_prefix_tree *tree = s->cfg.tree;
     const whim_page_pool *pool = s->cfg.pool;
     int64_t cached = tree != NULL ? whim_prefix_tree_alone(tree) : 0;
-    return (whim_sched_stats){
+    whim_sched_stats stats = {
         .n_running = s->n_running,
         .n_waiting = s->waiting.n,
         .pages_used = pool->n_page - pool->n_free - cached,
         .pages_cached = cached,
         .pages_total = pool->n_page,
-        .n_preempted = s->n_preempted,
         .n_hit_tokens = s->n_hit,
         .n_prompt_tokens = s->n_prompt,
         .n_evicted = tree != NULL ? whim_prefix_tree_evicted(tree) : 0,
     };
+    memcpy(stats.n_preempted, s->n_preempted, sizeof stats.n_preempted);
+    return stats;
 }

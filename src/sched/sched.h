@@ -29,7 +29,10 @@
  *  6. A request of a model with recurrent states takes pages from the tree only up to one that
  *     carries a state; its own state is always that of its n_fed tokens. One that is preempted, or
  *     whose step failed, starts again from there.
- *  7. Nothing is computed twice at the same time: a request whose prompt a running one is
+ *  7. While requests of several clients are there, they share what there is (shares.c): places,
+ *     pages, rows of those that generate, rows of prompts. What a client says of its requests moves
+ *     its own only. One client alone is planned as if there were no such thing.
+ *  8. Nothing is computed twice at the same time: a request whose prompt a running one is
  *     prefilling further than the tree knows waits for it, unless that one stands still.
  * Threads: one owner, the engine's. */
 #ifndef WHIM_SCHED_SCHED_H
@@ -194,6 +197,15 @@ typedef enum whim_miss {
 /* In words, for the log. */
 const char *whim_miss_name(whim_miss miss);
 
+/* Why a running request waits again. */
+typedef enum whim_preempt {
+    WHIM_PREEMPT_PAGES,    /* there were too few for all that ran */
+    WHIM_PREEMPT_PRIORITY, /* one of lower priority number took its place */
+    WHIM_PREEMPT_SHARE,    /* its client held more than another's share */
+    WHIM_PREEMPT_LOST,     /* what pages held was lost */
+    WHIM_PREEMPT_COUNT,
+} whim_preempt;
+
 typedef struct whim_sched_req_info {
     int64_t n_tok; /* known tokens */
     int64_t n_prompt;
@@ -209,8 +221,18 @@ void *whim_sched_req_user(const whim_sched_req *req);
 typedef struct whim_sched_stats {
     int64_t n_running, n_waiting;
     int64_t pages_used, pages_cached, pages_total; /* held by requests; only by the tree; all */
-    int64_t n_preempted, n_hit_tokens, n_prompt_tokens, n_evicted; /* since the start */
+    int64_t n_preempted[WHIM_PREEMPT_COUNT];       /* since the start, as the next ones */
+    int64_t n_hit_tokens, n_prompt_tokens, n_evicted;
 } whim_sched_stats;
+/* For whatever reason. */
+static inline int64_t whim_sched_preempted(const whim_sched_stats *stats)
+{
+    int64_t n = 0;
+    for (int32_t why = 0; why < WHIM_PREEMPT_COUNT; why++) {
+        n += stats->n_preempted[why];
+    }
+    return n;
+}
 whim_sched_stats whim_sched_get_stats(const whim_sched *sched);
 
 #endif

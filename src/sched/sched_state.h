@@ -40,6 +40,13 @@ struct whim_sched_req {
     int64_t n_room;     /* pages that this plan may take for it */
     /* plans that it waited for another's pages while the tree had held_at of its own */
     int64_t held_at, n_held;
+    /* Shares (shares.c). */
+    int64_t most_at_seat; /* n_most when it was let in */
+    int64_t n_safe;       /* tokens from which it would go on if it were preempted now */
+    int64_t n_gave;       /* times that it gave its place to another client */
+    int64_t turn_at;      /* the plan after which its last turn of rows began */
+    int64_t n_in_turn;    /* rows of it */
+    int64_t left_at;      /* the last plan that left it without its row, for others' sake */
 };
 
 struct whim_sched {
@@ -61,8 +68,10 @@ struct whim_sched {
     int32_t *pages;        /* [pages of max_ctx] scratch of an admission */
     int32_t from; /* of the same: the slot of the state at the end of the pages, held; -1: none */
     int64_t n_plan, n_arrival;
-    bool is_open, is_ahead;               /* whether there are such */
-    int64_t n_preempted, n_hit, n_prompt; /* since the start */
+    bool is_open, is_ahead;                                   /* whether there are such */
+    int64_t n_preempted[WHIM_PREEMPT_COUNT], n_hit, n_prompt; /* since the start */
+    /* Before this plan a place and so many pages are kept for clients who have no place. */
+    int64_t kept_until, kept_pages;
 };
 
 static inline int64_t whim_min64(int64_t a, int64_t b)
@@ -97,6 +106,22 @@ int64_t whim_sched_state_stop(const whim_sched *sched, const whim_sched_req *req
 /* Running requests that are going to compute what a new one begins with keep a state there. */
 void whim_sched_branch(whim_sched *sched, const whim_sched_req *req);
 
+/* Out of `running` and into the queue, in a plan (NULL: in none). */
+void whim_sched_preempt(whim_sched *sched, whim_plan *plan, whim_sched_req *req, whim_preempt why);
+
+typedef enum whim_verdict { WHIM_FITS, WHIM_HELD, WHIM_BLOCKED } whim_verdict;
+
+/* Look whether a request can be let in, whatever places are free. When it FITS, the first *n_page
+ * of s->pages are its, with references. *n_need: pages that it needs beside those. */
+whim_verdict whim_sched_examine(whim_sched *sched, const whim_sched_req *req, int64_t *n_page,
+                                int64_t *n_need);
+
+/* Pages that the running requests still need for what is known of them. */
+int64_t whim_sched_claims(const whim_sched *sched);
+
+/* Give back what examine took. */
+void whim_sched_give_pages(whim_sched *sched, int64_t n);
+
 /* An empty plan with a place for its items. */
 void whim_sched_plan_init(whim_sched *sched, whim_plan *plan);
 
@@ -113,5 +138,51 @@ void whim_sched_order_enter(whim_sched *sched, whim_sched_req *req);
 
 /* It waits no more. Its tag stays what it is. */
 void whim_sched_order_leave(whim_sched_req *req);
+
+/* --- what clients take from each other (shares.c) ---------------------------------------------- */
+
+/* Its priority among all. */
+static inline int32_t whim_sched_weight(const whim_sched_req *req)
+{
+    return req->among_all ? req->priority : 0;
+}
+
+/* Whether its only last token is to be fed. */
+static inline bool whim_sched_is_at_last(const whim_sched_req *req)
+{
+    return req->n_tok - req->n_fed == 1;
+}
+
+/* A plan begins: what is known of clients is of the last one. */
+void whim_sched_clients_begin(whim_sched *sched);
+
+/* Who of those that wait is let in next, NULL: nobody. */
+whim_sched_req *whim_sched_next(const whim_sched *sched);
+
+/* Whether there is a place for it. */
+bool whim_sched_has_seat(const whim_sched *sched, const whim_sched_req *req);
+
+/* Pages that are kept for others. */
+int64_t whim_sched_kept_pages(const whim_sched *sched, const whim_sched_req *req);
+
+/* At the beginning of a plan: the next one takes the place or the pages of those who hold more. */
+void whim_sched_take_share(whim_sched *sched, whim_plan *plan);
+
+/* The place in `running` of who gives its pages to running[i] where none is free; -1: nobody
+ * does. */
+int64_t whim_sched_page_giver(whim_sched *sched, int64_t i);
+
+/* Which running requests have their row in the plan, of those that are at their last token:
+ * left_at tells of the others. */
+void whim_sched_deal_rows(whim_sched *sched);
+
+/* It has one more row of its turn; whether that is over. */
+bool whim_sched_turn_row(whim_sched *sched, whim_sched_req *req);
+
+/* n_left of every client, of n_row rows for prompts. True: somebody is bounded by it. */
+bool whim_sched_deal_prompts(whim_sched *sched, int64_t n_row);
+
+/* Whether a plan of its own would change who runs, or whose turn it is. */
+bool whim_sched_wants_plan(const whim_sched *sched);
 
 #endif

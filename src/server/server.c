@@ -92,7 +92,7 @@ static void put_load(whim_str *body, whim_service *service)
                   ",'running':%l,'waiting':%l,'kv_pages_used':%l,'kv_pages_cached':%l,"
                   "'kv_pages_total':%l,'preempted_total':%l",
                   stats.n_running, stats.n_waiting, stats.pages_used, stats.pages_cached,
-                  stats.pages_total, stats.n_preempted);
+                  stats.pages_total, whim_sched_preempted(&stats));
 }
 
 static void reply_readyz(whim_server *s, whim_exchange *ex, bool details)

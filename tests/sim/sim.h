@@ -78,6 +78,8 @@ typedef struct sim_world {
     int64_t n_proposed, n_right, n_drafted;
     int64_t n_all; /* requests that were preempted, lost proposals and had some that were right */
     int64_t n_cancelled, n_aborted, n_lost, n_resumed, n_ended, n_cached;
+    bool is_lone;      /* all requests are of one client */
+    uint64_t plans;    /* hash of all plans: who is in them, with how many rows */
     char failure[256]; /* the first one; empty: none */
 } sim_world;
 
@@ -116,10 +118,13 @@ bool sim_check_ahead(sim_world *w, const whim_plan *ahead);
 /* The order of requests: each client's places in the queue go along its own order. */
 bool sim_check_order(sim_world *w);
 
-/* One random trace; false when something was wrong. */
-bool sim_trace(sim_world *w, uint64_t seed);
+/* One random trace, of several clients or of one; false when something was wrong. */
+bool sim_trace(sim_world *w, uint64_t seed, bool is_lone);
 
 /* What priorities do between clients and inside one (sim_clients.c): tallied. */
 void sim_clients(void);
+
+/* What hostile clients leave to others (sim_hostile.c): tallied. */
+void sim_hostile(void);
 
 #endif

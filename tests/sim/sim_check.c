@@ -110,6 +110,38 @@ static bool check_item(sim_world *w, const whim_plan *plan, int64_t i)
     return check_rows(w, item);
 }
 
+/* Of clients that generate, who has requests without a row has as many rows as the one with the
+ * fewest, and one alone has all of its. */
+static bool check_shares(sim_world *w, const whim_plan *plan)
+{
+    const whim_sched *s = w->sched;
+    int64_t n_client = 0, fewest = INT64_MAX;
+    for (const whim_client *c = NULL; (c = whim_client_after(&s->clients, c)) != NULL;) {
+        int64_t rows = 0;
+        for (int64_t i = 0; i < plan->n_item; i++) {
+            const whim_sched_req *req = plan->items[i].req;
+            rows += req->client == c && whim_sched_is_at_last(req) && whim_sched_weight(req) >= 0 &&
+                    req->plan < s->n_plan;
+        }
+        n_client += rows > 0;
+        fewest = rows > 0 && rows < fewest ? rows : fewest;
+    }
+    for (int64_t i = 0; i < s->n_running; i++) {
+        const whim_sched_req *req = s->running[i];
+        int64_t rows = 0;
+        for (int64_t k = 0; k < plan->n_item && req->left_at == s->n_plan; k++) {
+            const whim_sched_req *other = plan->items[k].req;
+            rows += other->client == req->client && whim_sched_is_at_last(other) &&
+                    whim_sched_weight(other) >= 0 && other->plan < s->n_plan;
+        }
+        if (req->left_at == s->n_plan && (n_client < 2 || rows != fewest)) {
+            return sim_fail(w, "a client has %lld rows and one more is left out, others have %lld",
+                            (long long)rows, (long long)fewest);
+        }
+    }
+    return true;
+}
+
 bool sim_check_plan(sim_world *w, const whim_plan *plan)
 {
     int64_t rows = 0, outs = 0, pages = 0, proposed = 0, known_pages = 0, claimed = 0;
@@ -146,7 +178,8 @@ bool sim_check_plan(sim_world *w, const whim_plan *plan)
             planned |= plan->items[k].req == req;
         }
         claimed += whim_sched_pages(w->sched, req) - req->seq->n_page;
-        decode_left_out |= !planned && req->n_tok - req->n_fed == 1 &&
+        decode_left_out |= !planned && req->left_at < w->sched->n_plan &&
+                           req->n_tok - req->n_fed == 1 &&
                            whim_sequence_pages_needed(req->seq, 1) == 0;
     }
     /* Proposals take no page that is free for something known. */
@@ -155,7 +188,8 @@ bool sim_check_plan(sim_world *w, const whim_plan *plan)
                         (long long)(pages - known_pages), (long long)w->pool.n_free,
                         (long long)claimed);
     }
-    return !(decode_left_out && prefill) || sim_fail(w, "a prefill goes before a decode");
+    return (!(decode_left_out && prefill) || sim_fail(w, "a prefill goes before a decode")) &&
+           check_shares(w, plan);
 }
 
 static bool check_client(sim_world *w, const whim_client *c, int64_t *n_waiting)

@@ -247,7 +247,7 @@ static void waiting_ages_inside_a_client(town *t, bool among_all)
 }
 
 /* Alone a client may let a request take the place of one that runs; beside another it waits for its
- * turn. */
+ * turn, and that one has its share. */
 static void places_are_taken_from_oneself(town *t)
 {
     for (int rival = 0; rival < 2; rival++) {
@@ -265,7 +265,8 @@ static void places_are_taken_from_oneself(town *t)
                     rival ? "no place is taken while another client is there"
                           : "a client's urgent request takes a place of its own",
                     "%s", took ? "taken" : "not taken");
-        tally_check(of_b == NULL || of_b->started < 0, "all places are taken", "by A");
+        tally_check(of_b == NULL || of_b->started >= 0, "another client has one of the two places",
+                    "from step %lld", of_b != NULL ? (long long)of_b->started : -1);
         town_close(t);
     }
 }

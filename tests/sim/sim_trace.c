@@ -73,7 +73,7 @@ static bool job_submit(sim_world *w)
         .max_tok = job->max_tok,
         .priority = (int32_t)sim_draw(w, 5) - 2,
         .among_all = sim_draw(w, 3) == 0,
-        .client = (uint64_t)sim_draw(w, 4),
+        .client = (uint64_t)sim_draw(w, 4) * !w->is_lone,
         .all_rows = job->all_rows,
         .user = job,
     };
@@ -237,6 +237,17 @@ static bool lose_all(sim_world *w)
                     (long long)w->pool.n_page);
 }
 
+static void plan_note(sim_world *w, const whim_plan *plan)
+{
+    for (int64_t i = 0; i < plan->n_item; i++) {
+        const whim_plan_item *item = &plan->items[i];
+        const sim_job *job = whim_sched_req_user(item->req);
+        w->plans = sim_hash(w->plans, (int32_t)(job - w->jobs));
+        w->plans = sim_hash(w->plans, (int32_t)(item->n_tok * 100 + item->n_out));
+    }
+    w->plans = sim_hash(w->plans, (int32_t)plan->n_preempted);
+}
+
 /* A new plan, and its step. False in *more: there is nothing to do, or the step failed. */
 static bool begin(sim_world *w, bool *more)
 {
@@ -247,6 +258,7 @@ static bool begin(sim_world *w, bool *more)
     whim_alloc_guard_enter(); /* trips in a test build when a plan allocates */
     whim_sched_plan(w->sched, &w->plan);
     whim_alloc_guard_leave();
+    plan_note(w, &w->plan);
     if (!sim_check_pages(w) || !sim_check_plan(w, &w->plan)) {
         return false;
     }
@@ -281,6 +293,7 @@ static bool go_ahead(sim_world *w, whim_plan *ahead, sim_chosen *chosen)
         }
     }
     whim_sched_plan_ahead(w->sched, &w->plan, over, ahead);
+    plan_note(w, ahead);
     w->n_ahead += ahead->n_item > 0;
     w->n_step += ahead->n_item > 0;
     return sim_check_ahead(w, ahead) && sim_step(w, ahead, chosen) && sim_check_pages(w);
@@ -367,10 +380,11 @@ static bool run(sim_world *w)
     return w->pool.n_free == w->pool.n_page || sim_fail(w, "pages are lost at the end");
 }
 
-bool sim_trace(sim_world *w, uint64_t seed)
+bool sim_trace(sim_world *w, uint64_t seed, bool is_lone)
 {
     memset(w, 0, sizeof *w);
     w->seed = seed;
+    w->is_lone = is_lone;
     int64_t n_page = 1 + sim_draw(w, sim_draw(w, 2) == 0 ? 8 : SIM_MAX_PAGES);
     if (whim_page_pool_init(&w->pool, n_page, SIM_PAGE) != WHIM_ERR_OK ||
         (sim_draw(w, 8) > 0 &&

@@ -247,7 +247,9 @@ whim_sched_stats whim_groups_stats(const whim_service *s)
         sum.pages_used += of.pages_used;
         sum.pages_cached += of.pages_cached;
         sum.pages_total += of.pages_total;
-        sum.n_preempted += of.n_preempted;
+        for (int32_t why = 0; why < WHIM_PREEMPT_COUNT; why++) {
+            sum.n_preempted[why] += of.n_preempted[why];
+        }
         sum.n_hit_tokens += of.n_hit_tokens;
         sum.n_prompt_tokens += of.n_prompt_tokens;
         sum.n_evicted += of.n_evicted;

@@ -28,7 +28,10 @@ static void look_at_service(whim_meters *m, whim_service *service)
     whim_meter_set(m, KV_BYTES, WHIM_LABEL_KV_CACHED, cached * page);
     whim_meter_set(m, KV_BYTES, WHIM_LABEL_KV_FREE, (s.sched.pages_total - used - cached) * page);
     whim_meter_set(m, KV_CAPACITY, 0, s.sched.pages_total * page);
-    whim_meter_set(m, PREEMPTIONS, 0, s.sched.n_preempted);
+    static_assert((int)WHIM_LABEL_PREEMPT_COUNT == (int)WHIM_PREEMPT_COUNT, "a label each");
+    for (int32_t why = 0; why < WHIM_PREEMPT_COUNT; why++) {
+        whim_meter_set(m, PREEMPTIONS, why, s.sched.n_preempted[why]);
+    }
     whim_meter_set(m, PROPOSED, WHIM_LABEL_PROPOSED_RIGHT, s.n_right);
     whim_meter_set(m, PROPOSED, WHIM_LABEL_PROPOSED_WRONG, s.n_proposed - s.n_right);
     whim_meter_set(m, EVICTED, 0, s.sched.n_evicted);

@@ -85,7 +85,7 @@ static void groups_answer_as_one(void **state)
         answers_are_plain(groups[i].n_job);
         whim_service_stats stats = whim_service_get_stats(service);
         assert_int_equal(stats.sched.pages_total, KV_PAGES * groups[i].n_rank);
-        n_preempted += stats.sched.n_preempted;
+        n_preempted += whim_sched_preempted(&stats.sched);
         stop(NULL);
         ranks_close(WHIM_ERR_OK);
     }
@@ -226,7 +226,8 @@ static void prompts_go_where_they_are_known(void **state)
             assert_int_equal(a.n_cached, round > 0 ? 128 : 0);
         }
     }
-    assert_int_equal(whim_service_get_stats(service).sched.n_preempted, 0);
+    whim_sched_stats counted = whim_service_get_stats(service).sched;
+    assert_int_equal(whim_sched_preempted(&counted), 0);
     stop(NULL);
     ranks_close(WHIM_ERR_OK);
 }

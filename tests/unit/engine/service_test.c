@@ -38,7 +38,8 @@ static void together_as_alone(void **state)
         assert_true(cached > 0);
         all_cached += cached;
     }
-    assert_true(whim_service_get_stats(service).sched.n_preempted > 0);
+    whim_sched_stats counted = whim_service_get_stats(service).sched;
+    assert_true(whim_sched_preempted(&counted) > 0);
     pages_come_back();
     assert_int_equal(whim_meter_get(&meters, PROMPT_TOKENS, 0), all_prompts);
     assert_int_equal(whim_meter_get(&meters, TOKENS, WHIM_LABEL_TOKENS_CACHED), all_cached);

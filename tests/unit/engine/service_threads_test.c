@@ -82,7 +82,7 @@ static void hear(whim_job *job, int32_t k)
 static bool everything_happened(void)
 {
     whim_service_stats stats = whim_service_get_stats(service);
-    return stats.n_ahead > 0 && stats.sched.n_preempted > 0 && stats.n_failed > 0 &&
+    return stats.n_ahead > 0 && whim_sched_preempted(&stats.sched) > 0 && stats.n_failed > 0 &&
            stats.n_cancelled > 0 && atomic_load(&n_whole) > 0 && atomic_load(&n_cut) > 0;
 }
 

@@ -152,7 +152,7 @@ void whim_service_look_ranks(const whim_service *service, whim_meters *meters)
 whim_service_stats whim_service_get_stats(whim_service *service)
 {
     (void)service;
-    return (whim_service_stats){.sched = {1, 2, 3, 4, 5, 6, 0, 0, 0}};
+    return (whim_service_stats){.sched = {1, 2, 3, 4, 5, {[WHIM_PREEMPT_SHARE] = 6}, 0, 0, 0}};
 }
 int64_t whim_service_heartbeat_ns(const whim_service *service)
 {

@@ -149,7 +149,7 @@ static void metrics_of_a_model(void **state)
     expect(metrics, 200, "\nwhimbrel:state{state=\"ready\"} 1\n");
     expect(metrics, 200, "\nwhimbrel:requests_running 1\n");
     expect(metrics, 200, "\nwhimbrel:requests_waiting 2\n");
-    expect(metrics, 200, "\nwhimbrel:preemptions_total 6\n");
+    expect(metrics, 200, "\nwhimbrel:preemptions_total{cause=\"fair_share\"} 6\n");
     expect(metrics, 200, "\nwhimbrel:model_info{model=\"tiny\",isa=\"i\"} 1\n");
     expect(metrics, 200, "\nvllm:num_requests_running{model_name=\"tiny\",engine=\"0\"} 1\n");
     assert_null(strstr(metrics, "sglang:"));
