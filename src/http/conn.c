@@ -102,6 +102,40 @@ void whim_conn_kill(whim_http *http, whim_conn *conn)
     atomic_fetch_sub(&http->n_connections, 1);
 }
 
+enum { STAYS = 4 };
+
+/* Which ones make room first. */
+static int32_t drop_class(const whim_conn *conn)
+{
+    switch (conn->state) {
+    case WHIM_CONN_HANDSHAKE:
+        return 0;
+    case WHIM_CONN_IDLE:
+        return conn->has_sent ? 1 : 0;
+    case WHIM_CONN_LINGER:
+        return 2;
+    case WHIM_CONN_HEAD:
+        return 3;
+    default:
+        return STAYS;
+    }
+}
+
+whim_conn *whim_conn_to_drop(const whim_http *http)
+{
+    whim_conn *best = NULL;
+    int32_t least = STAYS;
+    for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
+        int32_t class = drop_class(conn);
+        bool is_older = best != NULL && class == least && conn->deadline_ns <= best->deadline_ns;
+        if (class < least || (class < STAYS && is_older)) {
+            best = conn;
+            least = class;
+        }
+    }
+    return best;
+}
+
 /* --- reading ---------------------------------------------------------------------------------- */
 
 static bool is_reading(const whim_conn *conn)
@@ -156,6 +190,7 @@ static void on_readable(whim_http *http, whim_conn *conn)
         if (n <= 0) {
             return;
         }
+        conn->has_sent = true;
         int64_t used = whim_conn_parse(http, conn, http->scratch, n);
         if (used < n && conn->state == WHIM_CONN_REPLY) {
             whim_str_append_n(&conn->pending, http->scratch + used, n - used);

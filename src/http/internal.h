@@ -123,6 +123,7 @@ struct whim_conn {
     int64_t pending_at;
     whim_conn *prev, *next;
     struct in6_addr address;
+    bool has_sent;       /* a byte came from the client */
     bool is_halfway;     /* the client has shut its side */
     bool is_over_number; /* accepted when only health probes had room */
 };
@@ -146,7 +147,7 @@ struct whim_http {
     int64_t accept_again_ns;
     bool is_listening;
     char scratch[WHIM_HTTP_SCRATCH];
-    whim_log_limit full_limit, accept_limit, refuse_limit;
+    whim_log_limit full_limit, drop_limit, accept_limit, refuse_limit;
     /* Exchanges that the I/O thread should look at. */
     pthread_mutex_t wake_lock;
     whim_exchange *wake_list;
@@ -187,6 +188,10 @@ void whim_conn_progress(whim_http *http, whim_conn *conn);
 /* Its deadline has passed. */
 void whim_conn_timeout(whim_http *http, whim_conn *conn);
 void whim_conn_kill(whim_http *http, whim_conn *conn);
+/* The connection that makes room for a new one: none with a request under way, first those that
+ * never sent a byte, then those that wait for their next request, are answered, or have sent a part
+ * of a head; of these the one whose time would be over first. NULL: there is none. */
+whim_conn *whim_conn_to_drop(const whim_http *http);
 /* Deadline in ns from now; 0: none. */
 void whim_conn_deadline(whim_http *http, whim_conn *conn, int64_t ns);
 

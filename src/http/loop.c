@@ -86,10 +86,36 @@ static void accept_failed(whim_http *http)
     }
 }
 
+static bool has_room(const whim_http *http)
+{
+    return atomic_load(&http->n_connections) < http->cfg.limits.max_connections ||
+           whim_conn_to_drop(http) != NULL;
+}
+
+/* All connections are taken but those that are kept for health: one that nobody uses is closed for
+ * one that came, so that these are left for when all are in use. */
+static void make_room(whim_http *http)
+{
+    const whim_http_limits *l = &http->cfg.limits;
+    whim_conn *conn = atomic_load(&http->n_connections) >= l->max_connections - l->kept_for_health
+                          ? whim_conn_to_drop(http)
+                          : NULL;
+    int64_t held_back;
+    if (conn != NULL) {
+        if (whim_log_allow(&http->drop_limit, LOG_EVERY_NS, &held_back)) {
+            whim_log_warn(http->cfg.log, "connection_dropped",
+                          whim_log_text("reason", "idle, and all connections are taken"),
+                          whim_log_int("max", l->max_connections),
+                          whim_log_int("held_back", held_back));
+        }
+        whim_conn_kill(http, conn);
+    }
+}
+
 static void accept_some(whim_http *http, int listen_fd)
 {
     for (int i = 0; i < ACCEPTS; i++) {
-        if (atomic_load(&http->n_connections) >= http->cfg.limits.max_connections) {
+        if (!has_room(http)) {
             int64_t held_back;
             if (whim_log_allow(&http->full_limit, LOG_EVERY_NS, &held_back)) {
                 whim_log_warn(http->cfg.log, "connections_full",
@@ -113,6 +139,7 @@ static void accept_some(whim_http *http, int listen_fd)
             memcpy(&client.s6_addr[12], &((struct sockaddr_in *)&addr)->sin_addr, 4);
         }
         atomic_fetch_add(&http->n_accepted, 1);
+        make_room(http);
         whim_conn_open(http, fd, &client);
     }
 }
@@ -125,8 +152,7 @@ static void run_deadlines(whim_http *http)
     if (http->accept_again_ns != 0 && now >= http->accept_again_ns) {
         http->accept_again_ns = 0;
     }
-    set_listening(http, http->accept_again_ns == 0 &&
-                            atomic_load(&http->n_connections) < http->cfg.limits.max_connections);
+    set_listening(http, http->accept_again_ns == 0 && has_room(http));
     if (now < http->next_check_ns) {
         return;
     }

@@ -139,7 +139,7 @@ void whim_sched_order_enter(whim_sched *sched, whim_sched_req *req);
 /* It waits no more. Its tag stays what it is. */
 void whim_sched_order_leave(whim_sched_req *req);
 
-/* --- what clients take from each other (shares.c) ---------------------------------------------- */
+/* --- what clients take from each other (shares.c) --------------------------------------------- */
 
 /* Its priority among all. */
 static inline int32_t whim_sched_weight(const whim_sched_req *req)

@@ -74,8 +74,8 @@ static bool comes_before(const whim_sched_req *a, const whim_sched_req *b)
     return is_favoured(a) || are_alike ? whim_heap_before(&a->turn, &b->turn) : has_fewer;
 }
 
-/* Of the client with the fewest places (one that is new first) the request of the smallest turn; one
- * that is favoured by its turn. */
+/* Of the client with the fewest places (one that is new first) the request of the smallest turn;
+ * one that is favoured by its turn. */
 static whim_sched_req *next_of(const whim_sched *s, bool with_blocked)
 {
     whim_sched_req *best = NULL, *favoured = NULL;

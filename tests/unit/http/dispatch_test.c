@@ -468,18 +468,28 @@ static void test_large_events(void **state)
     free(event);
 }
 
-/* Past the number of connections only health probes are served; past all of them one waits. */
+static void connections_become(int64_t n)
+{
+    for (int i = 0; i < 60000 && whim_http_get_stats(f.http).n_connections != n; i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    assert_int_equal(whim_http_get_stats(f.http).n_connections, n);
+}
+
+/* All connections but those that are kept for health have a request under way: none of them is
+ * closed for another. */
 static void test_many(void **state)
 {
     (void)state;
+    enum { BUSY = 20 };
     int fds[24], n = 0;
-    for (int i = 0; i < 1000 && whim_http_get_stats(f.http).n_connections > 0; i++) {
-        whim_clock_sleep_ns(WHIM_NS_PER_MS); /* those of earlier tests */
-    }
-    while (n < 20) {
+    whim_exchange *held[BUSY];
+    connections_become(0); /* those of earlier tests */
+    while (n < BUSY) {
         fds[n] = dial(&f);
-        say(fds[n], "GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
-        assert_true(hear(&f, fds[n++], "test=[-]\n"));
+        say(fds[n], "GET /wait HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        held[n] = take_waiting(&f);
+        assert_non_null(held[n++]);
     }
     const char *a = ask(&f, "GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_int_equal(status_of(a), 503);
@@ -487,16 +497,92 @@ static void test_many(void **state)
     a = ask(&f, "GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     assert_int_equal(status_of(a), 200);
     while (n < 24) {
-        fds[n++] = dial(&f);
+        fds[n++] = dial(&f); /* idle ones take the places that are kept */
     }
-    int late = dial(&f); /* in the backlog, served when another has gone */
-    say(late, "GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    a = ask(&f, "GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    assert_int_equal(status_of(a), 200);
+    for (int i = 0; i < BUSY; i++) {
+        whim_exchange_reply(held[i], 200, "text/plain", "late", 4);
+        whim_exchange_unref(held[i]);
+        assert_true(hear(&f, fds[i], NULL));
+        assert_true(has(f.text, "\r\n\r\nlate"));
+    }
     while (n > 0) {
         close(fds[--n]);
     }
-    assert_true(hear(&f, late, NULL));
-    assert_int_equal(status_of(f.text), 200);
-    close(late);
+    still_works();
+}
+
+/* Whether the other side has closed it. */
+static bool is_closed(int fd)
+{
+    char byte;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 60000) == 1 && recv(fd, &byte, 1, MSG_DONTWAIT) <= 0;
+}
+
+/* So many requests have begun and are not over. */
+static void in_flight_becomes(int64_t n)
+{
+    for (int i = 0; i < 60000 && whim_http_get_stats(f.http).n_in_flight != n; i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    assert_int_equal(whim_http_get_stats(f.http).n_in_flight, n);
+}
+
+/* Many more sockets than there are connections, which do nothing: the oldest make room, those that
+ * never sent a byte first. */
+static void test_idle_ones_make_room(void **state)
+{
+    (void)state;
+    enum { SILENT = 100, USED = 4 };
+    int silent[SILENT], used[USED], begun[USED];
+    connections_become(0); /* those of earlier tests */
+    int busy = dial(&f);
+    say(busy, "GET /wait HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    whim_exchange *held = take_waiting(&f);
+    for (int i = 0; i < USED; i++) {
+        used[i] = dial(&f);
+        say(used[i], GET "\r\n");
+        assert_true(hear(&f, used[i], "test=[-]\n"));
+        in_flight_becomes(1 + i);
+        begun[i] = dial(&f);
+        say(begun[i], "GET / HTT");
+        in_flight_becomes(2 + i);
+    }
+    for (int i = 0; i < SILENT; i++) {
+        silent[i] = dial(&f);
+    }
+    assert_int_equal(
+        status_of(ask(&f, "GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 200);
+    still_works();
+    assert_true(is_closed(silent[0]));
+    for (int i = 0; i < USED; i++) {
+        say(used[i], GET "\r\n");
+        assert_true(hear(&f, used[i], "test=[-]\n"));
+        say(begun[i], "P/1.1\r\nHost: h\r\n\r\n");
+        assert_true(hear(&f, begun[i], "test=[-]\n"));
+        close(used[i]);
+        close(begun[i]);
+    }
+    for (int i = 0; i < SILENT; i++) {
+        close(silent[i]);
+    }
+    connections_become(1);
+    for (int i = 0; i < SILENT; i++) {
+        silent[i] = dial(&f);
+        say(silent[i], "G"); /* parts of heads make room, too, if there is nothing else */
+    }
+    in_flight_becomes(20);
+    still_works();
+    whim_exchange_reply(held, 200, "text/plain", "late", 4);
+    whim_exchange_unref(held);
+    assert_true(hear(&f, busy, NULL));
+    assert_true(has(f.text, "\r\n\r\nlate"));
+    close(busy);
+    for (int i = 0; i < SILENT; i++) {
+        close(silent[i]);
+    }
     still_works();
 }
 
@@ -506,16 +592,19 @@ static void test_kept_by_default(void **state)
     (void)state;
     static fixture g;
     int fds[4];
+    whim_exchange *held[4];
     fixture_open(&g, &(whim_http_cfg){.limits = {.max_connections = 8}});
     for (int i = 0; i < 4; i++) {
         fds[i] = dial(&g);
-        say(fds[i], GET "\r\n");
-        assert_true(hear(&g, fds[i], "test=[-]\n"));
+        say(fds[i], "GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+        held[i] = take_waiting(&g);
+        assert_non_null(held[i]);
     }
     assert_int_equal(status_of(ask(&g, GET "Connection: close\r\n\r\n")), 503);
     const char *a = ask(&g, "GET /readyz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     assert_int_equal(status_of(a), 200);
     for (int i = 0; i < 4; i++) {
+        whim_exchange_unref(held[i]);
         close(fds[i]);
     }
     fixture_close(&g);
@@ -607,6 +696,7 @@ int main(void)
         cmocka_unit_test(test_slow_reader),
         cmocka_unit_test(test_large_events),
         cmocka_unit_test(test_many),
+        cmocka_unit_test(test_idle_ones_make_room),
         cmocka_unit_test(test_no_descriptors),
         cmocka_unit_test(test_bodies_of_clients_gone),
         cmocka_unit_test(test_kept_by_default),
