@@ -145,6 +145,32 @@ static whim_work *next_work(whim_http *http)
     return quick != NULL ? &http->work : NULL;
 }
 
+static int64_t *taken_at(whim_http *http, const whim_exchange *ex)
+{
+    return &http->slow_taken[ex->notes.client % WHIM_HTTP_SLOW_CLIENTS];
+}
+
+/* To the front of the slow ones comes the first of the client that was taken from least lately, so
+ * that a client with many waits for itself and not others for it. */
+static void turn_slow(whim_http *http)
+{
+    whim_work *work = &http->slow_work;
+    whim_exchange *best = work->head, *before = NULL, *last = NULL;
+    for (whim_exchange *ex = work->head; ex != NULL; last = ex, ex = ex->work_next) {
+        if (*taken_at(http, ex) < *taken_at(http, best)) {
+            best = ex;
+            before = last;
+        }
+    }
+    if (before != NULL) {
+        before->work_next = best->work_next;
+        work->tail = work->tail == best ? before : work->tail;
+        best->work_next = work->head;
+        work->head = best;
+    }
+    *taken_at(http, best) = ++http->n_slow_taken;
+}
+
 static whim_exchange *pop_work(whim_work *work)
 {
     whim_exchange *ex = work->head;
@@ -167,6 +193,9 @@ static whim_exchange *take_work(whim_http *http, bool was_slow)
         pthread_cond_wait(&http->work_cond, &http->work_lock);
     }
     if (!http->work_stop) {
+        if (work == &http->slow_work) {
+            turn_slow(http);
+        }
         ex = pop_work(work);
         http->n_slow += ex->request.is_slow ? 1 : 0;
     }

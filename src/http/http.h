@@ -14,7 +14,8 @@
  *     socket.
  *  5. Requests are handled in the order in which they were complete, but slow ones, which may take
  *     seconds, have at most n_handler - 2 of the handler threads (at least 1): those with a body of
- *     more than 256 KiB, and those that their handler puts off.
+ *     more than 256 KiB, and those that their handler puts off. Of these the clients have turns
+ *     (notes.client, which the gate sets).
  *  6. When all connections but those kept for health are taken, one without a request under way is
  *     closed for one that comes.
  * Threads: handlers run on the server's handler threads; exchange calls from any thread. */

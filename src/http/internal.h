@@ -25,7 +25,8 @@
 enum {
     WHIM_HTTP_SCRATCH = 65536, /* bytes read at once */
     WHIM_HTTP_LISTEN_MAX = 8,  /* addresses */
-    WHIM_HTTP_BODIES_MAX = 8,  /* bodies of the largest size that may be in memory at once */
+    WHIM_HTTP_SLOW_CLIENTS = 1024,
+    WHIM_HTTP_BODIES_MAX = 8, /* bodies of the largest size that may be in memory at once */
 };
 
 /* A body above this may take long to work on. */
@@ -156,6 +157,8 @@ struct whim_http {
     pthread_cond_t work_cond;
     whim_work work, slow_work; /* slow requests apart: they may not take all handlers */
     int64_t n_work;
+    /* Of clients (by a hash of them): when a slow request of theirs was taken last. */
+    int64_t slow_taken[WHIM_HTTP_SLOW_CLIENTS], n_slow_taken;
     int32_t n_slow; /* handlers that work on a slow request */
     bool work_stop;
     whim_thread io_thread, *handlers;

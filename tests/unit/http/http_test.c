@@ -298,6 +298,52 @@ static void test_put_off_leaves_handlers(void **state)
 
 /* A request counts as let in from its head on, and no more when its client leaves before the body's
  * end. */
+static atomic_int n_ended;
+static char ended[8]; /* the clients of requests, in the order in which they were answered */
+
+static int gate_by_header(void *ctx, whim_exchange *ex)
+{
+    (void)ctx;
+    whim_exchange_get_notes(ex)->client = (uint64_t)whim_exchange_header(ex, "x-test")[0];
+    return 0;
+}
+
+static void note_end(void *ctx, whim_exchange *ex, int status)
+{
+    (void)ctx, (void)status;
+    ended[atomic_load(&n_ended)] = whim_exchange_header(ex, "x-test")[0];
+    atomic_fetch_add(&n_ended, 1);
+}
+
+/* One place for slow requests: whoever has many waiting does not go before others who have one. */
+static void test_slow_ones_by_client(void **state)
+{
+    (void)state;
+    static fixture g;
+    static const char order[] = "AAABACA";
+    enum { N = sizeof order - 1 };
+    int fds[N];
+    fixture_open(&g,
+                 &(whim_http_cfg){.n_handler = 3, .gate = gate_by_header, .on_status = note_end});
+    for (int i = 0; i < N; i++) {
+        char text[128];
+        snprintf(text, sizeof text,
+                 "GET /hold?slow HTTP/1.1\r\nHost: h\r\nConnection: close\r\nx-test: %c\r\n\r\n",
+                 order[i]);
+        fds[i] = dial(&g);
+        say(fds[i], text);
+        assert_true(becomes(&g.n_handled, i + 1));
+    }
+    atomic_store(&g.released, true);
+    for (int i = 0; i < N; i++) {
+        assert_true(hear(&g, fds[i], NULL));
+        close(fds[i]);
+    }
+    assert_true(becomes(&n_ended, N));
+    assert_string_equal(ended, "ABCAAAA");
+    fixture_close(&g);
+}
+
 static void test_let_in(void **state)
 {
     (void)state;
@@ -398,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_split_reads),
         cmocka_unit_test(test_stats),
         cmocka_unit_test(test_put_off_leaves_handlers),
+        cmocka_unit_test(test_slow_ones_by_client),
         cmocka_unit_test(test_let_in),
         cmocka_unit_test(test_tidy),
         cmocka_unit_test(test_drain),
