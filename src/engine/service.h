@@ -49,8 +49,11 @@ typedef struct whim_service_cfg {
     int64_t max_waiting;      /* requests (choices) waiting; 0: 128 */
     int64_t max_queued_bytes; /* of one job's events; a slower reader is cancelled; 0: 4 MiB */
     const char *kv_dir;       /* disk tier, NULL: none */
+    bool kv_dir_may_fail;     /* a folder that cannot be used is one line in the log */
     const char *kv_space;     /* what its pages depend on */
-    int64_t kv_dir_bytes;     /* its limit */
+    const char *kv_about;     /* the model's name, for who looks into the folder; NULL: none */
+    int64_t kv_dir_bytes;     /* its limit; 0: whim_disk_tier_cfg.max_bytes */
+    int64_t save_ns;          /* for saving what is left at the end; 0: 20 s */
     int64_t fetch_ns;         /* for a prompt's pages: a slow disk holds nobody up; 0: 2 s */
     whim_meters *meters;      /* what it counts in; outlives it; NULL: nowhere that anybody looks */
     bool no_lookup;           /* propose nothing that stood in a text before */
@@ -63,11 +66,6 @@ typedef struct whim_service_cfg {
     int64_t (*step_ns)(int64_t n_row);
     whim_log *log;
 } whim_service_cfg;
-
-/* Whether a service of this engine may have cfg.kv_dir, which can be asked before its weights are
- * loaded. */
-WHIM_MUST_CHECK whim_err whim_service_check_disk(const whim_engine *engine, const char *kv_dir,
-                                                 whim_diag *diag);
 
 WHIM_MUST_CHECK whim_err whim_service_create(const whim_service_cfg *cfg, whim_service **out,
                                              whim_diag *diag);
@@ -236,7 +234,8 @@ typedef struct whim_service_stats {
     int64_t n_jobs, n_done, n_failed, n_cancelled, n_refused;
     int64_t page_bytes;
     int64_t disk_bytes, disk_errors, disk_hit_tokens;
-    int64_t disk_written, disk_read, disk_dropped, disk_refused; /* pages */
+    int64_t disk_written, disk_read, disk_dropped, disk_refused; /* pages and states */
+    int64_t disk_limit;                                          /* bytes, of all models */
 } whim_service_stats;
 /* Never waits for the loop. */
 whim_service_stats whim_service_get_stats(whim_service *service);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 
 #include <stddef.h>
+#include <string.h>
 
 enum { FIRST_SIZE = 64 };
 
@@ -16,13 +17,14 @@ void whim_disk_index_deinit(whim_disk_index *index)
 
 static bool key_equals(const whim_prefix_key *a, const whim_prefix_key *b)
 {
-    return a->word[0] == b->word[0] && a->word[1] == b->word[1];
+    return memcmp(a, b, sizeof *a) == 0;
 }
 
 /* The key's slot, or the empty one where it would go. */
 static whim_disk_place *slot_of(const whim_disk_index *index, const whim_prefix_key *key)
 {
-    uint64_t at = key->word[0];
+    uint64_t at;
+    memcpy(&at, key->byte, sizeof at);
     for (;; at++) {
         whim_disk_place *slot = &index->slots[at & (uint64_t)(index->size - 1)];
         if (slot->segment < 0 || key_equals(&slot->key, key)) {

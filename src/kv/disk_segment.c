@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The format of a file of pages. */
+/* The format of a file of records. */
 #include "kv/disk_segment.h"
 
 #include "base/file.h"
@@ -17,13 +17,15 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define FILE_MAGIC UINT64_C(0x31564b4d4948570a) /* "\nWHIMKV1" */
-#define RECORD_MAGIC UINT64_C(0x4547415056484b0a)
+#define FILE_MAGIC UINT64_C(0x32564b4d4948570a) /* "\nWHIMKV2" */
+#define RECORD_MAGIC UINT64_C(0x3243455256484b0a)
 
 typedef struct file_head {
-    uint64_t magic, space;
-    int64_t page_bytes;
-    uint64_t sum, spare[4];
+    uint64_t magic;
+    uint8_t space[WHIM_SHA256_BYTES];
+    int64_t item_bytes;
+    int32_t page_len, kind;
+    uint64_t sum;
 } file_head;
 static_assert(sizeof(file_head) == 64, "the head of a file");
 
@@ -34,12 +36,15 @@ typedef struct record_front {
 } record_front;
 
 typedef struct record_back {
-    uint64_t page_sum, head_sum;
+    uint64_t item_sum, head_sum;
 } record_back;
 
-enum { TOKENS_AT = sizeof(record_front), MAX_HEAD = 40 + 4 * WHIM_PAGE_LEN_MAX };
-static_assert(sizeof(record_front) + sizeof(record_back) == 40,
-              "the head of a record has no holes");
+enum {
+    TOKENS_AT = sizeof(record_front),
+    FRAME = sizeof(record_front) + sizeof(record_back),
+    MAX_HEAD = FRAME + 4 * WHIM_PAGE_LEN_MAX,
+};
+static_assert(FRAME == 56, "the head of a record has no holes");
 
 /* Four lanes of 8 bytes, so that multiplications overlap; the tail is padded with zeros and its
  * length mixed in. */
@@ -69,25 +74,37 @@ static uint64_t file_sum(const file_head *head)
     return whim_disk_sum(1, head, (int64_t)offsetof(file_head, sum));
 }
 
+static file_head file_head_of(const whim_disk_form *form)
+{
+    file_head head = {.magic = FILE_MAGIC,
+                      .item_bytes = form->item_bytes,
+                      .page_len = form->page_len,
+                      .kind = (int32_t)form->kind};
+    memcpy(head.space, form->space, sizeof head.space);
+    head.sum = file_sum(&head);
+    return head;
+}
+
 static int64_t head_bytes(int32_t page_len)
 {
-    return 40 + 4 * (int64_t)page_len;
+    return FRAME + 4 * (int64_t)page_len;
 }
 
 /* Of a whole head, but for this sum at its end. */
 static uint64_t record_sum(const whim_disk_segment *s, const char *head)
 {
-    return whim_disk_sum(2, head, head_bytes(s->page_len) - (int64_t)sizeof(uint64_t));
+    return whim_disk_sum(2, head, head_bytes(s->form.page_len) - (int64_t)sizeof(uint64_t));
 }
 
-int64_t whim_disk_record_bytes(int64_t page_bytes, int32_t page_len)
+int64_t whim_disk_record_bytes(int64_t item_bytes, int32_t page_len)
 {
-    return head_bytes(page_len) + page_bytes;
+    return head_bytes(page_len) + item_bytes;
 }
 
 static int64_t record_at(const whim_disk_segment *s, int32_t record)
 {
-    return (int64_t)sizeof(file_head) + record * whim_disk_record_bytes(s->page_bytes, s->page_len);
+    return (int64_t)sizeof(file_head) +
+           record * whim_disk_record_bytes(s->form.item_bytes, s->form.page_len);
 }
 
 int64_t whim_disk_segment_bytes(const whim_disk_segment *s)
@@ -95,20 +112,27 @@ int64_t whim_disk_segment_bytes(const whim_disk_segment *s)
     return record_at(s, s->n_record);
 }
 
-void whim_disk_segment_name(int32_t number, char *buf, int64_t n)
+static const char *const stems[WHIM_DISK_KINDS] = {"pages", "states"};
+
+void whim_disk_segment_name(whim_disk_kind kind, int32_t number, char *buf, int64_t n)
 {
-    snprintf(buf, (size_t)n, "pages-%08d.kv", number);
+    snprintf(buf, (size_t)n, "%s-%08d.kv", stems[kind], number);
 }
 
-int32_t whim_disk_segment_number(const char *name)
+int32_t whim_disk_segment_number(const char *name, whim_disk_kind *kind)
 {
     char again[32];
-    if (strncmp(name, "pages-", 6) != 0 || strlen(name) != 17) {
-        return -1;
+    for (int k = 0; k < WHIM_DISK_KINDS; k++) {
+        size_t stem = strlen(stems[k]);
+        if (strncmp(name, stems[k], stem) != 0 || strlen(name) != stem + 12) {
+            continue;
+        }
+        int32_t number = (int32_t)strtol(name + stem + 1, NULL, 10);
+        whim_disk_segment_name((whim_disk_kind)k, number, again, sizeof again);
+        *kind = (whim_disk_kind)k;
+        return number >= 0 && strcmp(name, again) == 0 ? number : -1;
     }
-    int32_t number = (int32_t)strtol(name + 6, NULL, 10);
-    whim_disk_segment_name(number, again, sizeof again);
-    return number >= 0 && strcmp(name, again) == 0 ? number : -1;
+    return -1;
 }
 
 /* All n bytes, or false. */
@@ -117,90 +141,34 @@ static bool read_all(int fd, void *dst, int64_t n, int64_t offset)
     return whim_file_read_at(fd, offset, n, dst, "", NULL) == WHIM_ERR_OK;
 }
 
-static bool write_all(int fd, const void *src, int64_t n, int64_t offset)
+static whim_err write_all(int fd, const void *src, int64_t n, int64_t offset)
 {
-    return whim_file_write_at(fd, offset, src, n, "", NULL) == WHIM_ERR_OK;
+    return whim_file_write_at(fd, offset, src, n, "", NULL);
 }
 
-whim_err whim_disk_segment_create(whim_disk_segment *s, int dir_fd, int32_t number, uint64_t space,
-                                  int64_t page_bytes, int32_t page_len, whim_diag *diag)
+whim_err whim_disk_segment_create(whim_disk_segment *s, int dir_fd, int32_t number,
+                                  const whim_disk_form *form, whim_diag *diag)
 {
     char name[32];
-    file_head head = {.magic = FILE_MAGIC, .space = space, .page_bytes = page_bytes};
-    head.sum = file_sum(&head);
-    whim_disk_segment_name(number, name, sizeof name);
-    *s = (whim_disk_segment){.number = number, .page_bytes = page_bytes, .page_len = page_len};
+    file_head head = file_head_of(form);
+    whim_disk_segment_name(form->kind, number, name, sizeof name);
+    *s = (whim_disk_segment){.number = number, .form = *form};
     s->fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (s->fd < 0 || !write_all(s->fd, &head, (int64_t)sizeof head, 0)) {
-        whim_err err = whim_fail(diag, WHIM_ERR_IO, "%s: %s", name, strerror(errno));
-        if (s->fd >= 0) {
-            unlinkat(dir_fd, name, 0);
-        }
+    if (s->fd < 0) {
+        return whim_file_write_failed(name, errno, diag);
+    }
+    whim_err err = whim_file_write_at(s->fd, 0, &head, (int64_t)sizeof head, name, diag);
+    if (err != WHIM_ERR_OK) {
+        unlinkat(dir_fd, name, 0);
         whim_disk_segment_close(s);
-        return err;
     }
-    return WHIM_ERR_OK;
-}
-
-whim_err whim_disk_segment_open(whim_disk_segment *s, int dir_fd, int32_t number, uint64_t space,
-                                int64_t page_bytes, int32_t page_len, bool *torn, whim_diag *diag)
-{
-    char name[32];
-    struct stat st;
-    file_head head;
-    whim_disk_segment_name(number, name, sizeof name);
-    *s = (whim_disk_segment){.number = number, .page_bytes = page_bytes, .page_len = page_len};
-    s->fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (s->fd < 0 || fstat(s->fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        whim_disk_segment_close(s);
-        return whim_fail(diag, WHIM_ERR_IO, "%s: %s", name, strerror(errno));
-    }
-    if (!read_all(s->fd, &head, (int64_t)sizeof head, 0) || head.magic != FILE_MAGIC ||
-        head.sum != file_sum(&head) || head.space != space || head.page_bytes != page_bytes) {
-        whim_disk_segment_close(s);
-        return whim_fail(diag, WHIM_ERR_CORRUPT, "%s is not a file of pages of this model", name);
-    }
-    int64_t body = st.st_size - (int64_t)sizeof head;
-    int64_t each = whim_disk_record_bytes(page_bytes, page_len);
-    s->n_record = (int32_t)(body / each < INT32_MAX ? body / each : INT32_MAX);
-    *torn = body % each != 0;
-    return WHIM_ERR_OK;
-}
-
-void whim_disk_segment_close(whim_disk_segment *s)
-{
-    whim_file_close(s->fd);
-    s->fd = -1;
-}
-
-whim_err whim_disk_segment_add(whim_disk_segment *s, const whim_prefix_key *key,
-                               const int32_t *tokens, const void *page)
-{
-    char head[MAX_HEAD];
-    record_front front = {.magic = RECORD_MAGIC, .key = *key};
-    record_back back = {.page_sum = whim_disk_sum(3, page, s->page_bytes)};
-    int64_t at = record_at(s, s->n_record), n_head = head_bytes(s->page_len);
-    char *end = head + n_head - sizeof back;
-    memcpy(head, &front, sizeof front);
-    memcpy(head + TOKENS_AT, tokens, (size_t)s->page_len * sizeof *tokens);
-    memcpy(end, &back, sizeof back);
-    back.head_sum = record_sum(s, head);
-    memcpy(end, &back, sizeof back);
-    /* The head goes last: a torn record has none. */
-    if (!write_all(s->fd, page, s->page_bytes, at + n_head) ||
-        !write_all(s->fd, head, n_head, at)) {
-        (void)!ftruncate(s->fd,
-                         at); /* if that fails too, the torn end is left out at the next start */
-        return WHIM_ERR_IO;
-    }
-    s->n_record++;
-    return WHIM_ERR_OK;
+    return err;
 }
 
 static bool head_read(const whim_disk_segment *s, int32_t record, char head[MAX_HEAD],
                       record_front *front, record_back *back)
 {
-    int64_t n_head = head_bytes(s->page_len);
+    int64_t n_head = head_bytes(s->form.page_len);
     if (record < 0 || record >= s->n_record ||
         !read_all(s->fd, head, n_head, record_at(s, record))) {
         return false;
@@ -222,16 +190,83 @@ bool whim_disk_segment_key(const whim_disk_segment *s, int32_t record, whim_pref
     return true;
 }
 
+whim_err whim_disk_segment_open(whim_disk_segment *s, int dir_fd, int32_t number,
+                                const whim_disk_form *form, bool read_only, bool *torn,
+                                whim_diag *diag)
+{
+    char name[32];
+    struct stat st;
+    file_head head, right = file_head_of(form);
+    whim_prefix_key key;
+    whim_disk_segment_name(form->kind, number, name, sizeof name);
+    *s = (whim_disk_segment){.number = number, .form = *form};
+    s->fd =
+        openat(dir_fd, name, (read_only ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    if (s->fd < 0 || fstat(s->fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        whim_err err = whim_fail(diag, WHIM_ERR_IO, "%s: %s", name,
+                                 s->fd < 0 ? strerror(errno) : "not a file");
+        whim_disk_segment_close(s);
+        return err;
+    }
+    if (!read_all(s->fd, &head, (int64_t)sizeof head, 0) ||
+        memcmp(&head, &right, sizeof head) != 0) {
+        whim_disk_segment_close(s);
+        return whim_fail(diag, WHIM_ERR_CORRUPT, "%s is not a file of pages of this model", name);
+    }
+    int64_t body = st.st_size - (int64_t)sizeof head;
+    int64_t each = whim_disk_record_bytes(form->item_bytes, form->page_len);
+    s->n_record = (int32_t)(body / each < INT32_MAX ? body / each : INT32_MAX);
+    *torn = body % each != 0;
+    /* The head of the last one was not written before a crash: it is torn, too. */
+    if (s->n_record > 0 && !whim_disk_segment_key(s, s->n_record - 1, &key)) {
+        s->n_record--;
+        *torn = true;
+    }
+    return WHIM_ERR_OK;
+}
+
+void whim_disk_segment_close(whim_disk_segment *s)
+{
+    whim_file_close(s->fd);
+    s->fd = -1;
+}
+
+whim_err whim_disk_segment_add(whim_disk_segment *s, const whim_prefix_key *key,
+                               const int32_t *tokens, const void *item)
+{
+    char head[MAX_HEAD];
+    record_front front = {.magic = RECORD_MAGIC, .key = *key};
+    record_back back = {.item_sum = whim_disk_sum(3, item, s->form.item_bytes)};
+    int64_t at = record_at(s, s->n_record), n_head = head_bytes(s->form.page_len);
+    char *end = head + n_head - sizeof back;
+    memcpy(head, &front, sizeof front);
+    memcpy(head + TOKENS_AT, tokens, (size_t)s->form.page_len * sizeof *tokens);
+    memcpy(end, &back, sizeof back);
+    back.head_sum = record_sum(s, head);
+    memcpy(end, &back, sizeof back);
+    /* The head goes last: a torn record has none. */
+    whim_err err = write_all(s->fd, item, s->form.item_bytes, at + n_head);
+    err = err == WHIM_ERR_OK ? write_all(s->fd, head, n_head, at) : err;
+    if (err != WHIM_ERR_OK) {
+        /* if that fails too, the next record goes over the torn end, or it is left out later */
+        (void)!ftruncate(s->fd, at);
+        return err;
+    }
+    s->n_record++;
+    return WHIM_ERR_OK;
+}
+
 bool whim_disk_segment_read(const whim_disk_segment *s, int32_t record, const whim_prefix_key *key,
-                            const int32_t *tokens, void *page)
+                            const int32_t *tokens, void *item)
 {
     char head[MAX_HEAD];
     record_front front;
     record_back back;
     if (!head_read(s, record, head, &front, &back) || memcmp(&front.key, key, sizeof *key) != 0 ||
-        memcmp(head + TOKENS_AT, tokens, (size_t)s->page_len * sizeof *tokens) != 0) {
+        memcmp(head + TOKENS_AT, tokens, (size_t)s->form.page_len * sizeof *tokens) != 0) {
         return false;
     }
-    return read_all(s->fd, page, s->page_bytes, record_at(s, record) + head_bytes(s->page_len)) &&
-           whim_disk_sum(3, page, s->page_bytes) == back.page_sum;
+    return read_all(s->fd, item, s->form.item_bytes,
+                    record_at(s, record) + head_bytes(s->form.page_len)) &&
+           whim_disk_sum(3, item, s->form.item_bytes) == back.item_sum;
 }

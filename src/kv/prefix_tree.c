@@ -6,7 +6,8 @@
  *  1. A node is blocked while its page has another reference or one of its children is blocked:
  *     those that are not blocked are what eviction could free.
  *  2. The heap holds exactly the nodes that could be freed next: not blocked, no children. Its key
- *     is the last use. */
+ *     is the last use.
+ *  3. Pages that nobody has seen (first_new) are a list in the order in which they came. */
 #include "kv/prefix_tree.h"
 
 #include "base/alloc.h"
@@ -18,18 +19,25 @@
 
 enum { NONE = -1 };
 
+/* A hash that is quick: what it finds is compared. */
+typedef struct quick_key {
+    uint64_t word[2];
+} quick_key;
+
 typedef struct node {
     whim_heap_node lru; /* first, so that the heap's node is this one */
-    whim_prefix_key key;
+    quick_key key;
+    whim_prefix_key name;         /* where somebody is told of evictions */
+    int32_t new_next, new_before; /* in the list of those that nobody has seen; NONE: an end */
     int32_t parent, child, next, before; /* NONE: none; children are a list */
     int32_t n_blocked;                   /* of the children */
     int32_t state;                       /* a slot of tree->states, NONE: none */
-    bool used, blocked;
+    bool used, blocked, is_new;
 } node;
 
 struct whim_prefix_tree {
     whim_page_pool *pool;
-    whim_prefix_evicted *on_evict;
+    whim_prefix_visit *on_evict;
     void *ctx;
     whim_page_pool *states; /* NULL: the model has none */
     int32_t *carrier;       /* [n_page of states] the page that carries each slot, NONE: none */
@@ -41,32 +49,54 @@ struct whim_prefix_tree {
     uint64_t mask;
     whim_heap lru;
     int32_t first; /* of the nodes without a parent */
-    int64_t tick;  /* uses so far */
+    int32_t new_first, new_last;
+    int64_t tick; /* uses so far */
     int64_t n_node, n_evictable, n_alone, n_evicted;
 };
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
+static void append_words(whim_sha256 *sum, const int32_t *words, int32_t n)
+{
+    uint8_t bytes[256]; /* little-endian, whatever the machine is */
+    int32_t used = 0;
+    for (int32_t i = 0; i < n; i++) {
+        for (int b = 0; b < 4; b++) {
+            bytes[used++] = (uint8_t)((uint32_t)words[i] >> (8 * b));
+        }
+        if (used == sizeof bytes || i == n - 1) {
+            whim_sha256_add(sum, bytes, used);
+            used = 0;
+        }
+    }
+}
+
 whim_prefix_key whim_prefix_key_next(const whim_prefix_key *parent, const int32_t *tokens,
                                      int32_t page_len)
 {
+    static const whim_prefix_key none = {{0}};
+    whim_prefix_key key;
+    whim_sha256 sum;
+    whim_sha256_init(&sum);
+    whim_sha256_add(&sum, parent != NULL ? parent : &none, sizeof none);
+    append_words(&sum, tokens, page_len);
+    whim_sha256_end(&sum, key.byte);
+    return key;
+}
+
+static quick_key key_of(const whim_prefix_tree *tree, int32_t parent, const int32_t *tokens)
+{
     uint64_t a = UINT64_C(0x3c6ef372fe94f82b), b = UINT64_C(0xbb67ae8584caa73b);
-    if (parent != NULL) {
-        a = parent->word[0];
-        b = parent->word[1];
+    if (parent != NONE) {
+        a = tree->nodes[parent].key.word[0];
+        b = tree->nodes[parent].key.word[1];
     }
-    for (int32_t i = 0; i < page_len; i += 2) {
+    for (int32_t i = 0; i < tree->page_len; i += 2) {
         uint64_t pair = (uint64_t)(uint32_t)tokens[i] << 32 | (uint32_t)tokens[i + 1];
         a = whim_rng_mix((a ^ pair) + b);
         b = whim_rng_mix(b + pair + (a << 23 | a >> 41));
     }
-    return (whim_prefix_key){{whim_rng_mix(a + b), whim_rng_mix(b ^ (a << 1 | a >> 63))}};
-}
-
-static whim_prefix_key key_of(const whim_prefix_tree *tree, int32_t parent, const int32_t *tokens)
-{
-    return whim_prefix_key_next(parent == NONE ? NULL : &tree->nodes[parent].key, tokens,
-                                tree->page_len);
+    return (quick_key){{whim_rng_mix(a + b), whim_rng_mix(b ^ (a << 1 | a >> 63))}};
 }
 
 /* --- the table -------------------------------------------------------------------------------- */
@@ -81,7 +111,7 @@ static size_t tokens_bytes(const whim_prefix_tree *tree)
     return (size_t)tree->page_len * sizeof *tree->tokens;
 }
 
-static int32_t find(const whim_prefix_tree *tree, int32_t parent, const whim_prefix_key *key,
+static int32_t find(const whim_prefix_tree *tree, int32_t parent, const quick_key *key,
                     const int32_t *tokens)
 {
     for (uint64_t i = key->word[0] & tree->mask; tree->table[i] != NONE; i = (i + 1) & tree->mask) {
@@ -124,7 +154,7 @@ static void table_remove(whim_prefix_tree *tree, int32_t page)
 /* The child of `parent` for the page of tokens, or NONE. */
 static int32_t child_of(const whim_prefix_tree *tree, int32_t parent, const int32_t *tokens)
 {
-    whim_prefix_key key = key_of(tree, parent, tokens);
+    quick_key key = key_of(tree, parent, tokens);
     return find(tree, parent, &key, tokens);
 }
 
@@ -196,8 +226,44 @@ static int32_t *first_child(whim_prefix_tree *tree, int32_t parent)
     return parent == NONE ? &tree->first : &tree->nodes[parent].child;
 }
 
-static void node_add(whim_prefix_tree *tree, int32_t parent, int32_t page,
-                     const whim_prefix_key *key, const int32_t *tokens)
+/* A page is new, or carries a new state. */
+static void new_add(whim_prefix_tree *tree, int32_t page)
+{
+    node *n = &tree->nodes[page];
+    if (n->is_new) {
+        return;
+    }
+    n->is_new = true;
+    n->new_next = NONE;
+    n->new_before = tree->new_last;
+    if (tree->new_last != NONE) {
+        tree->nodes[tree->new_last].new_next = page;
+    } else {
+        tree->new_first = page;
+    }
+    tree->new_last = page;
+}
+
+static void new_remove(whim_prefix_tree *tree, int32_t page)
+{
+    node *n = &tree->nodes[page];
+    if (!n->is_new) {
+        return;
+    }
+    *(n->new_before != NONE ? &tree->nodes[n->new_before].new_next : &tree->new_first) =
+        n->new_next;
+    *(n->new_next != NONE ? &tree->nodes[n->new_next].new_before : &tree->new_last) = n->new_before;
+    n->is_new = false;
+}
+
+static void visit(const whim_prefix_tree *tree, int32_t page, whim_prefix_visit *fn, void *ctx)
+{
+    const node *n = &tree->nodes[page];
+    fn(ctx, page, n->state, &n->name, tokens_of(tree, page));
+}
+
+static void node_add(whim_prefix_tree *tree, int32_t parent, int32_t page, const quick_key *key,
+                     const int32_t *tokens)
 {
     node *n = &tree->nodes[page];
     whim_check(!n->used);
@@ -210,6 +276,11 @@ static void node_add(whim_prefix_tree *tree, int32_t parent, int32_t page,
                 .before = NONE,
                 .state = NONE};
     n->lru.key = tree->tick;
+    if (tree->on_evict != NULL) {
+        n->name = whim_prefix_key_next(parent == NONE ? NULL : &tree->nodes[parent].name, tokens,
+                                       tree->page_len);
+        new_add(tree, page);
+    }
     memcpy(tokens_of(tree, page), tokens, tokens_bytes(tree));
     if (*first != NONE) {
         tree->nodes[*first].before = page;
@@ -237,6 +308,7 @@ static void node_drop(whim_prefix_tree *tree, int32_t page)
 {
     node *n = &tree->nodes[page];
     drop_state(tree, page);
+    new_remove(tree, page);
     whim_heap_remove(&tree->lru, &n->lru);
     if (n->before != NONE) {
         tree->nodes[n->before].next = n->next;
@@ -257,7 +329,7 @@ static void node_drop(whim_prefix_tree *tree, int32_t page)
 
 /* --- the calls -------------------------------------------------------------------------------- */
 
-whim_err whim_prefix_tree_create(whim_page_pool *pool, whim_prefix_evicted *on_evict, void *ctx,
+whim_err whim_prefix_tree_create(whim_page_pool *pool, whim_prefix_visit *on_evict, void *ctx,
                                  whim_prefix_tree **out)
 {
     whim_prefix_tree *tree = whim_alloc(sizeof *tree);
@@ -269,6 +341,7 @@ whim_err whim_prefix_tree_create(whim_page_pool *pool, whim_prefix_evicted *on_e
         slots *= 2;
     }
     *tree = (whim_prefix_tree){.pool = pool, .on_evict = on_evict, .ctx = ctx, .first = NONE};
+    tree->new_first = tree->new_last = NONE;
     tree->mask = (uint64_t)slots - 1;
     tree->page_len = pool->page_len;
     tree->nodes = whim_alloc_array(pool->n_page, sizeof *tree->nodes);
@@ -344,7 +417,7 @@ int64_t whim_prefix_tree_peek(const whim_prefix_tree *tree, const int32_t *token
 static int32_t insert_one(whim_prefix_tree *tree, int32_t parent, const int32_t *tokens,
                           int32_t page)
 {
-    whim_prefix_key key = key_of(tree, parent, tokens);
+    quick_key key = key_of(tree, parent, tokens);
     int32_t child = find(tree, parent, &key, tokens);
     if (child == NONE) {
         node_add(tree, parent, page, &key, tokens);
@@ -388,7 +461,7 @@ bool whim_prefix_tree_evict(whim_prefix_tree *tree, int64_t n_free)
         }
         int32_t page = (int32_t)(n - tree->nodes);
         if (tree->on_evict != NULL) {
-            tree->on_evict(tree->ctx, page, &n->key, tokens_of(tree, page));
+            visit(tree, page, tree->on_evict, tree->ctx);
         }
         tree->lost[n->key.word[0] & tree->mask] = n->key.word[0];
         tree->n_evicted++;
@@ -419,7 +492,7 @@ bool whim_prefix_tree_lost(const whim_prefix_tree *tree, const int32_t *tokens, 
     if (n == n_tok / tree->page_len) {
         return false;
     }
-    whim_prefix_key key = key_of(tree, at, tokens + n * tree->page_len);
+    quick_key key = key_of(tree, at, tokens + n * tree->page_len);
     return tree->lost[key.word[0] & tree->mask] == key.word[0];
 }
 
@@ -449,6 +522,9 @@ bool whim_prefix_tree_keep_state(whim_prefix_tree *tree, const int32_t *tokens, 
     whim_page_pool_ref(tree->states, slot);
     tree->nodes[at].state = slot;
     tree->carrier[slot] = at;
+    if (tree->on_evict != NULL) {
+        new_add(tree, at);
+    }
     return true;
 }
 
@@ -488,20 +564,37 @@ bool whim_prefix_tree_evict_states(whim_prefix_tree *tree, int64_t n_free)
         if (oldest == NONE) {
             return false;
         }
+        if (tree->on_evict != NULL) {
+            visit(tree, oldest, tree->on_evict, tree->ctx);
+        }
         drop_state(tree, oldest);
     }
     return true;
 }
 
-void whim_prefix_tree_each(const whim_prefix_tree *tree, whim_prefix_evicted *fn, void *ctx)
+void whim_prefix_tree_each(const whim_prefix_tree *tree, whim_prefix_visit *fn, void *ctx)
 {
     for (int32_t at = tree->first; at != NONE;) {
-        const node *n = &tree->nodes[at];
-        fn(ctx, at, &n->key, tokens_of(tree, at));
-        int32_t next = n->child;
+        visit(tree, at, fn, ctx);
+        int32_t next = tree->nodes[at].child;
         for (; next == NONE && at != NONE; at = tree->nodes[at].parent) {
             next = tree->nodes[at].next;
         }
         at = next;
+    }
+}
+
+bool whim_prefix_tree_first_new(const whim_prefix_tree *tree, whim_prefix_visit *fn, void *ctx)
+{
+    if (tree->new_first != NONE) {
+        visit(tree, tree->new_first, fn, ctx);
+    }
+    return tree->new_first != NONE;
+}
+
+void whim_prefix_tree_first_seen(whim_prefix_tree *tree)
+{
+    if (tree->new_first != NONE) {
+        new_remove(tree, tree->new_first);
     }
 }

@@ -14,6 +14,7 @@
 #define WHIM_KV_PREFIX_TREE_H
 
 #include "base/err.h"
+#include "base/sha256.h"
 #include "kv/page_pool.h"
 
 #include <stdbool.h>
@@ -21,20 +22,22 @@
 
 typedef struct whim_prefix_tree whim_prefix_tree;
 
-/* What the chain of tokens up to and with a page is called outside (the disk tier's key): 128 bits
- * of a hash that is the same on every machine. */
+/* What the chain of tokens up to and with a page is called outside (the disk tier's key): a SHA-256
+ * of the page's tokens and of the key before it. Nobody can make two chains of the same key, and
+ * it is the same on every machine. */
 typedef struct whim_prefix_key {
-    uint64_t word[2];
+    uint8_t byte[WHIM_SHA256_BYTES];
 } whim_prefix_key;
 
-/* Called for a page that is about to leave the tree, while its contents are still there. */
-typedef void whim_prefix_evicted(void *ctx, int32_t page, const whim_prefix_key *key,
-                                 const int32_t *tokens /* [page_len] */);
+/* Called for a page, and the state that it carries (-1: none): before one of them leaves the tree,
+ * or by a walk over it. */
+typedef void whim_prefix_visit(void *ctx, int32_t page, int32_t state, const whim_prefix_key *key,
+                               const int32_t *tokens /* [page_len] */);
 
-/* At most one node per page of the pool: all memory is taken here. `on_evict` may be NULL. */
-WHIM_MUST_CHECK whim_err whim_prefix_tree_create(whim_page_pool *pool,
-                                                 whim_prefix_evicted *on_evict, void *ctx,
-                                                 whim_prefix_tree **out);
+/* At most one node per page of the pool: all memory is taken here. `on_evict` may be NULL; then
+ * keys are not computed. */
+WHIM_MUST_CHECK whim_err whim_prefix_tree_create(whim_page_pool *pool, whim_prefix_visit *on_evict,
+                                                 void *ctx, whim_prefix_tree **out);
 void whim_prefix_tree_destroy(whim_prefix_tree *tree);
 
 /* The longest known beginning of `tokens`: its pages go to `pages` (room for n_tok / page_len),
@@ -100,8 +103,14 @@ int64_t whim_prefix_tree_match_state(whim_prefix_tree *tree, const int32_t *toke
  * states that somebody else holds stay. False when it cannot. */
 bool whim_prefix_tree_evict_states(whim_prefix_tree *tree, int64_t n_free);
 
-/* Call fn for every node, parents before children: for saving the tree at shutdown. */
-void whim_prefix_tree_each(const whim_prefix_tree *tree, whim_prefix_evicted *fn, void *ctx);
+/* Call fn for every node, parents before children. */
+void whim_prefix_tree_each(const whim_prefix_tree *tree, whim_prefix_visit *fn, void *ctx);
+
+/* Call fn for the page that has waited longest since it, or the state that it carries, came into
+ * the tree; false: there is none. Parents go before their children. It comes again until it is said
+ * to be seen. */
+bool whim_prefix_tree_first_new(const whim_prefix_tree *tree, whim_prefix_visit *fn, void *ctx);
+void whim_prefix_tree_first_seen(whim_prefix_tree *tree);
 
 /* The key of the page of page_len tokens (an even number) that ends a chain: parent is the key of
  * the page before, NULL for the first. */

@@ -208,16 +208,25 @@ WHIM_MUST_CHECK whim_err whim_exec_advance(whim_exec *exec, int32_t group,
  * long for others, if that is longer than usual. Alone they stay. */
 WHIM_MUST_CHECK whim_err whim_exec_sum(whim_exec *exec, float *values, int64_t n, int64_t wait_ns);
 
-/* A page's bytes (page_bytes of the plan) to the host and back, of this rank's part: for keeping
- * pages elsewhere (runner/page_store.h). */
-WHIM_MUST_CHECK whim_err whim_exec_page_read(whim_exec *exec, int32_t page, void *out);
-WHIM_MUST_CHECK whim_err whim_exec_page_write(whim_exec *exec, int32_t page, const void *bytes);
+/* What lies on a device beside weights and activations, and can be kept elsewhere. */
+typedef enum whim_exec_item {
+    WHIM_EXEC_PAGE,  /* of keys and values: page_bytes of the plan */
+    WHIM_EXEC_STATE, /* a slot of recurrent state: slot_bytes of it */
+} whim_exec_item;
+int64_t whim_exec_item_bytes(const whim_exec *exec, whim_exec_item item);
 
-/* Of ranks that are all in this call: what the ranks of group `from` have there, page_bytes of the
- * plan, becomes what those with the same place in group `to` have. `most` is the same for all, and
- * no less than any rank's page_bytes. */
-WHIM_MUST_CHECK whim_err whim_exec_page_send(whim_exec *exec, int32_t from, int32_t to, void *bytes,
-                                             int64_t most);
+/* An item's bytes to the host and back, of this rank's part: for keeping them elsewhere
+ * (runner/page_store.h). */
+WHIM_MUST_CHECK whim_err whim_exec_item_read(whim_exec *exec, whim_exec_item item, int32_t number,
+                                             void *out);
+WHIM_MUST_CHECK whim_err whim_exec_item_write(whim_exec *exec, whim_exec_item item, int32_t number,
+                                              const void *bytes);
+
+/* Of ranks that are all in this call: what the ranks of group `from` have there, n_byte bytes,
+ * becomes what those with the same place in group `to` have. `most` is the same for all, and no
+ * less than any rank's n_byte. */
+WHIM_MUST_CHECK whim_err whim_exec_item_send(whim_exec *exec, int32_t from, int32_t to, void *bytes,
+                                             int64_t n_byte, int64_t most);
 
 /* Where its pages are kept; NULL: nowhere. Freed with the exec. */
 struct whim_page_store **whim_exec_store(whim_exec *exec);

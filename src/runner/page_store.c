@@ -18,6 +18,8 @@
 #define LOCK_NS (5 * WHIM_NS_PER_S)   /* followers of a leader that was killed end by themselves */
 #define FLUSH_NS (60 * WHIM_NS_PER_S) /* for the disks, at the end */
 
+#define NO_PART "a rank cannot open its part of the pages"
+
 enum { N_DIGIT = 4, DIGIT_BITS = 12 }; /* sums of so many bits are exact for all ranks */
 
 static int32_t n_rank_of(whim_exec *x)
@@ -70,29 +72,32 @@ static whim_err parts_sum(whim_exec *x, int64_t own, int64_t *all, whim_diag *di
     return WHIM_ERR_OK;
 }
 
-/* Of a number of bytes what is a rank's by the size of its part, so that all have as many pages. */
-static int64_t share_of(int64_t bytes, int64_t part, int64_t all)
+/* A record of each kind: limits are shared out by these, so that all have as many pages. */
+static int64_t part_bytes(int64_t page_bytes, int64_t state_bytes, int32_t page_len)
 {
-    return bytes / all * part + bytes % all * part / all;
+    int64_t bytes = whim_disk_record_bytes(page_bytes, page_len);
+    return bytes + (state_bytes > 0 ? whim_disk_record_bytes(state_bytes, page_len) : 0);
 }
 
 static whim_err part_open(whim_exec *x, whim_page_store *st, whim_diag *diag)
 {
     const whim_exec_cfg *cfg = whim_exec_cfg_of(x);
     int64_t page_bytes = whim_exec_plan_of(x)->page_bytes;
-    int64_t part = keeps(x) ? whim_disk_record_bytes(page_bytes, cfg->page_len) : 0;
+    int64_t state_bytes = whim_exec_plan_of(x)->slot_bytes;
+    int64_t part = keeps(x) ? part_bytes(page_bytes, state_bytes, cfg->page_len) : 0;
     int32_t n_rank = whim_exec_group_ranks(cfg);
     WHIM_TRY(parts_sum(x, part, &st->parts_bytes, diag));
     if (st->tier != NULL) { /* the leader's, which others join */
         return WHIM_ERR_OK;
     }
-    if (2 * st->parts_bytes > st->order.max_bytes) {
+    if (st->order.max_bytes > 0 && 2 * st->parts_bytes > st->order.max_bytes) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "--kv-dir-size %lld is too small for pages of %lld bytes",
                          (long long)st->order.max_bytes, (long long)st->parts_bytes);
     }
-    st->page = st->page != NULL ? st->page : whim_alloc(page_bytes > 0 ? page_bytes : 1);
-    WHIM_TRY(whim_got(st->page != NULL, diag, "no memory for a page"));
+    int64_t most = page_bytes > state_bytes ? page_bytes : state_bytes;
+    st->item = st->item != NULL ? st->item : whim_alloc(most > 0 ? most : 1);
+    WHIM_TRY(whim_got(st->item != NULL, diag, "no memory for a page"));
     if (!keeps(x)) {
         return WHIM_ERR_OK;
     }
@@ -102,14 +107,19 @@ static whim_err part_open(whim_exec *x, whim_page_store *st, whim_diag *diag)
         snprintf(st->space + used, sizeof st->space - used, ", rank %d of %d", cfg->comm->rank,
                  n_rank);
     }
+    snprintf(st->about, sizeof st->about, "%s\n%s", st->order.about, st->space);
     bool follows = whim_exec_ranks(x)->follows;
     whim_disk_tier_cfg tier = {
         .dir = follows && cfg->kv_dir != NULL ? cfg->kv_dir : st->order.dir,
         .space = st->space,
+        .about = st->about,
         .page_bytes = page_bytes,
+        .state_bytes = state_bytes,
         .page_len = cfg->page_len,
-        .max_bytes = share_of(st->order.max_bytes, part, st->parts_bytes),
-        .queue_bytes = whim_disk_queue_bytes(page_bytes, cfg->page_len, n_rank_of(x)),
+        .max_bytes = st->order.max_bytes,
+        .part = part,
+        .parts = st->parts_bytes,
+        .queue_bytes = whim_disk_queue_bytes(page_bytes, state_bytes, cfg->page_len, n_rank_of(x)),
         .lock_ns = follows ? LOCK_NS : 0,
         .log = st->log,
     };
@@ -123,7 +133,7 @@ static whim_err parts_open(whim_exec *x, whim_page_store *st, whim_diag *diag)
     whim_err err = part_open(x, st, diag);
     float lacking = err != WHIM_ERR_OK;
     whim_err voted = whim_exec_sum(x, &lacking, 1, OPEN_NS);
-    if (err != WHIM_ERR_OK) {
+    if (err != WHIM_ERR_OK && (st->order.is_first || voted != WHIM_ERR_OK)) {
         failed(x, diag->text);
         return err;
     }
@@ -133,15 +143,15 @@ static whim_err parts_open(whim_exec *x, whim_page_store *st, whim_diag *diag)
     if (voted != WHIM_ERR_OK) {
         return whim_fail(diag, voted, "%s", whim_exec_cfg_of(x)->comm->diag.text);
     }
-    st->is_off = lacking > 0;
+    st->is_off = err != WHIM_ERR_OK || lacking > 0; /* alone, nobody sums up */
     return WHIM_ERR_OK;
 }
 
 static whim_err order_make(whim_store_order *order, const whim_page_store_cfg *cfg, whim_diag *diag)
 {
     *order = (whim_store_order){
-        .max_bytes = cfg->max_bytes > 0 ? cfg->max_bytes : WHIM_DISK_DEFAULT_BYTES,
-        .is_first = true,
+        .max_bytes = cfg->max_bytes,
+        .is_first = !cfg->may_fail,
         .is_json = cfg->log != NULL && cfg->log->is_json,
         .is_journal = cfg->log != NULL && cfg->log->is_journal,
     };
@@ -150,6 +160,7 @@ static whim_err order_make(whim_store_order *order, const whim_page_store_cfg *c
     }
     snprintf(order->dir, sizeof order->dir, "%s", cfg->dir);
     snprintf(order->space, sizeof order->space, "%s", cfg->space);
+    snprintf(order->about, sizeof order->about, "%s", cfg->about != NULL ? cfg->about : "");
     return WHIM_ERR_OK;
 }
 
@@ -173,6 +184,10 @@ whim_err whim_exec_store_open(whim_exec *x, const whim_page_store_cfg *cfg, whim
     }
     st->order.is_first = false;
     *whim_exec_store(x) = st;
+    if (st->is_off) {
+        whim_exec_store_close(x);
+        return whim_fail(diag, WHIM_ERR_IO, "%s", diag->text[0] != '\0' ? diag->text : NO_PART);
+    }
     return WHIM_ERR_OK;
 }
 
@@ -186,9 +201,7 @@ void whim_exec_store_rejoin(whim_exec *x)
     st->is_off = parts_open(x, st, &diag) != WHIM_ERR_OK || st->is_off;
     if (st->is_off) {
         whim_log_warn(st->log, "kv_dir",
-                      whim_log_text("unused", diag.text[0] != '\0'
-                                                  ? diag.text
-                                                  : "a rank cannot open its part of the pages"));
+                      whim_log_text("unused", diag.text[0] != '\0' ? diag.text : NO_PART));
     }
 }
 
@@ -210,6 +223,7 @@ static whim_err obey_open(whim_exec *x, const whim_store_order *order, whim_diag
     st->log = &st->own_log;
     st->order = *order;
     st->order.dir[sizeof order->dir - 1] = st->order.space[sizeof order->space - 1] = '\0';
+    st->order.about[sizeof order->about - 1] = '\0';
     whim_err err = part_open(x, st, diag);
     float lacking = err != WHIM_ERR_OK;
     whim_err voted = whim_exec_sum(x, &lacking, 1, OPEN_NS);
@@ -247,13 +261,26 @@ static const int32_t *tokens_of(const whim_store_page *p)
     return (const int32_t *)(const void *)(p + 1);
 }
 
+static whim_exec_item item_of(const whim_store_page *p)
+{
+    return p->kind == WHIM_DISK_STATE ? WHIM_EXEC_STATE : WHIM_EXEC_PAGE;
+}
+
+/* Of a state some ranks may have no part: they have none of it to keep or to miss. */
+static bool keeps_some(whim_exec *x, const whim_store_page *p)
+{
+    return keeps(x) && whim_exec_item_bytes(x, item_of(p)) > 0;
+}
+
 static whim_err part_put(whim_exec *x, whim_page_store *st, const whim_store_page *p, bool *all)
 {
+    int64_t bytes = whim_exec_item_bytes(x, item_of(p));
     if (is_own(x, p)) {
-        WHIM_TRY(whim_exec_page_read(x, p->page, st->page));
+        WHIM_TRY(whim_exec_item_read(x, item_of(p), p->number, st->item));
     }
-    WHIM_TRY(whim_exec_page_send(x, p->group, 0, st->page, st->parts_bytes));
-    float dropped = keeps(x) && !whim_disk_tier_put(st->tier, &p->key, tokens_of(p), st->page);
+    WHIM_TRY(whim_exec_item_send(x, p->group, 0, st->item, bytes, st->parts_bytes));
+    float dropped = keeps_some(x, p) && !whim_disk_tier_put(st->tier, (whim_disk_kind)p->kind,
+                                                            &p->key, tokens_of(p), st->item);
     if (p->is_asked) {
         whim_store_tell(x);
         WHIM_TRY(whim_exec_sum(x, &dropped, 1, PAGE_NS));
@@ -265,16 +292,19 @@ static whim_err part_put(whim_exec *x, whim_page_store *st, const whim_store_pag
 /* Nothing is written before all have said that they have it. */
 static whim_err part_get(whim_exec *x, whim_page_store *st, const whim_store_page *p, bool *all)
 {
-    bool own = keeps(x) && whim_disk_tier_get(st->tier, &p->key, tokens_of(p), st->page);
-    float missing = keeps(x) && !own;
+    bool own = keeps_some(x, p) && whim_disk_tier_get(st->tier, (whim_disk_kind)p->kind, &p->key,
+                                                      tokens_of(p), st->item);
+    float missing = keeps_some(x, p) && !own;
     whim_store_tell(x); /* before the vote: who asks behind it finds it */
     WHIM_TRY(whim_exec_sum(x, &missing, 1, PAGE_NS));
     *all = missing == 0;
     st->n_halved += own && !*all;
     if (*all) {
-        WHIM_TRY(whim_exec_page_send(x, 0, p->group, st->page, st->parts_bytes));
+        WHIM_TRY(whim_exec_item_send(x, 0, p->group, st->item, whim_exec_item_bytes(x, item_of(p)),
+                                     st->parts_bytes));
     }
-    return *all && is_own(x, p) ? whim_exec_page_write(x, p->page, st->page) : WHIM_ERR_OK;
+    return *all && is_own(x, p) ? whim_exec_item_write(x, item_of(p), p->number, st->item)
+                                : WHIM_ERR_OK;
 }
 
 static whim_err part_flush(whim_exec *x, whim_page_store *st, bool *all)
@@ -301,16 +331,17 @@ static int64_t letter_bytes(whim_exec *x)
            whim_exec_cfg_of(x)->page_len * (int64_t)sizeof(int32_t);
 }
 
-bool whim_exec_store_put(whim_exec *x, int32_t group, int32_t page, const whim_prefix_key *key,
-                         const int32_t *tokens, bool wait)
+bool whim_exec_store_put(whim_exec *x, int32_t group, whim_disk_kind kind, int32_t number,
+                         const whim_prefix_key *key, const int32_t *tokens, bool wait)
 {
     whim_page_store *st = *whim_exec_store(x);
-    /* What the leader alone keeps need not travel to it again. */
-    bool travels = group > 0 && whim_exec_group_ranks(whim_exec_cfg_of(x)) == 1;
-    if (st == NULL || st->is_off || (travels && whim_disk_tier_knows(st->tier, key))) {
+    /* What the leader alone keeps need not be read, nor travel to it, again. */
+    bool is_whole = whim_exec_group_ranks(whim_exec_cfg_of(x)) == 1;
+    if (st == NULL || st->is_off || (is_whole && whim_disk_tier_knows(st->tier, kind, key))) {
         return true;
     }
-    const whim_store_page head = {.group = group, .page = page, .is_asked = wait, .key = *key};
+    const whim_store_page head = {
+        .group = group, .number = number, .is_asked = wait, .kind = (int32_t)kind, .key = *key};
     const whim_store_page *p = letter_make(st, &head, tokens, whim_exec_cfg_of(x)->page_len);
     if (tell(x, WHIM_LETTER_STORE_PUT, p, letter_bytes(x), NULL) != WHIM_ERR_OK) {
         return true; /* ranks are lost, and with them what the page held */
@@ -322,14 +353,21 @@ bool whim_exec_store_put(whim_exec *x, int32_t group, int32_t page, const whim_p
     return all;
 }
 
-bool whim_exec_store_get(whim_exec *x, int32_t group, int32_t page, const whim_prefix_key *key,
-                         const int32_t *tokens)
+bool whim_exec_store_has(whim_exec *x, whim_disk_kind kind, const whim_prefix_key *key)
 {
     whim_page_store *st = *whim_exec_store(x);
-    if (st == NULL || st->is_off || !whim_disk_tier_has(st->tier, key)) {
+    return st != NULL && !st->is_off && whim_disk_tier_has(st->tier, kind, key);
+}
+
+bool whim_exec_store_get(whim_exec *x, int32_t group, whim_disk_kind kind, int32_t number,
+                         const whim_prefix_key *key, const int32_t *tokens)
+{
+    whim_page_store *st = *whim_exec_store(x);
+    if (!whim_exec_store_has(x, kind, key)) {
         return false;
     }
-    const whim_store_page head = {.group = group, .page = page, .key = *key};
+    const whim_store_page head = {
+        .group = group, .number = number, .kind = (int32_t)kind, .key = *key};
     const whim_store_page *p = letter_make(st, &head, tokens, whim_exec_cfg_of(x)->page_len);
     if (tell(x, WHIM_LETTER_STORE_GET, p, letter_bytes(x), NULL) != WHIM_ERR_OK) {
         return false;
@@ -354,7 +392,8 @@ static bool letter_is_good(whim_exec *x, whim_letter_kind kind, const int32_t *w
         const whim_store_page *p = (const whim_store_page *)(const void *)words;
         const whim_exec_cfg *cfg = whim_exec_cfg_of(x);
         return bytes == letter_bytes(x) && p->group >= 0 && p->group < whim_exec_groups(cfg) &&
-               p->page >= 0 && p->page < cfg->n_page;
+               p->kind >= 0 && p->kind < WHIM_DISK_KINDS && p->number >= 0 &&
+               p->number < (p->kind == WHIM_DISK_PAGE ? cfg->n_page : cfg->n_state);
     }
     return bytes == 0;
 }
@@ -415,7 +454,7 @@ void whim_page_store_free(whim_page_store *st)
         whim_log_deinit(&st->own_log);
     }
     whim_free(st->letter);
-    whim_free(st->page);
+    whim_free(st->item);
     whim_free(st);
 }
 

@@ -26,9 +26,9 @@
  *     come in that order, so that no other client's service moves. Only where among_all is set is
  *     the priority part of the turn itself. Every request that fits the pool alone ends (no
  *     starvation: waiting ages).
- *  6. A request of a model with recurrent states takes pages from the tree only up to one that
- *     carries a state; its own state is always that of its n_fed tokens. One that is preempted, or
- *     whose step failed, starts again from there.
+ *  6. A request of a model with recurrent states takes pages from tree and store only up to one
+ *     that carries a state; its own state is always that of its n_fed tokens. One that is
+ *     preempted, or whose step failed, starts again from there.
  *  7. While requests of several clients are there, they share what there is (shares.c): places,
  *     pages, rows of those that generate, rows of prompts. What a client says of its requests moves
  *     its own only. One client alone is planned as if there were no such thing.
@@ -49,6 +49,21 @@
 typedef struct whim_sched whim_sched;
 typedef struct whim_sched_req whim_sched_req; /* one request in the scheduler */
 
+/* Where pages are kept that the tree has no more (a disk). It is asked when a request is let in.
+ * `tokens` are those of the request from the beginning. */
+typedef struct whim_sched_store {
+    void *ctx;
+    /* Bring pages that follow the first n_page into pool pages; gives how many, in order, at most
+     * `max`. NULL: there is no store. */
+    int64_t (*fetch)(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max, int32_t *pages);
+    /* Of models with recurrent states: how many such pages there seem to be; the largest number of
+     * pages, more than n_min and at most n_max, of which the last carries a state there, or 0; and
+     * that state into a slot, or false. */
+    int64_t (*known)(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max);
+    int64_t (*known_state)(void *ctx, const int32_t *tokens, int64_t n_min, int64_t n_max);
+    bool (*fetch_state)(void *ctx, const int32_t *tokens, int64_t n_page, int32_t slot);
+} whim_sched_store;
+
 typedef struct whim_sched_cfg {
     int64_t max_seqs;        /* sequences in one step */
     int64_t max_step_tokens; /* rows in one step */
@@ -58,11 +73,7 @@ typedef struct whim_sched_cfg {
     int64_t age_tokens;
     whim_page_pool *pool;   /* borrowed, as is the tree */
     whim_prefix_tree *tree; /* NULL: no reuse */
-    /* Asked when a request is admitted and the tree's match ended at `n_page` pages: bring more
-     * pages of `tokens` from elsewhere (a disk) into pool pages; give how many, in order, at most
-     * `max`. NULL: none. */
-    int64_t (*fetch)(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max, int32_t *pages);
-    void *fetch_ctx;
+    whim_sched_store store; /* where pages are beside the tree; {0}: nowhere */
     /* Models with recurrent states: their slots (NULL: there are none), and what copies one to
      * another. The tree has been told of the slots. A state is kept after the last page that a
      * repeated prompt could take over, where a prompt leaves what the tree knows or what one who

@@ -218,24 +218,78 @@ whim_verdict whim_sched_examine(whim_sched *s, const whim_sched_req *req, int64_
     return WHIM_FITS;
 }
 
-/* Bring pages behind the first n_page from elsewhere; how many there are then. They take none that
- * the request would not take anyway. */
-static int64_t fetch(whim_sched *s, const whim_sched_req *req, int64_t n_page, int64_t planned)
+/* Bring up to `max` pages behind the first n_page from the store; how many there are then. They
+ * take none that the request would not take anyway. */
+static int64_t fetch(whim_sched *s, const whim_sched_req *req, int64_t n_page, int64_t max,
+                     int64_t planned)
 {
-    int64_t max = reusable(s, req) - n_page;
-    if (s->cfg.fetch == NULL || max <= 0) {
+    const whim_sched_store *store = &s->cfg.store;
+    if (store->fetch == NULL || max <= 0) {
         return n_page;
     }
     whim_page_pool *pool = s->cfg.pool;
     bool fits = pool->n_free >= planned + max ||
                 (s->cfg.tree != NULL && whim_prefix_tree_evict(s->cfg.tree, planned + max));
     whim_check(fits);
-    int64_t n = s->cfg.fetch(s->cfg.fetch_ctx, req->tokens, n_page, max, s->pages + n_page);
+    int64_t n = store->fetch(store->ctx, req->tokens, n_page, max, s->pages + n_page);
     whim_check(n >= 0 && n <= max);
     if (n > 0 && s->cfg.tree != NULL) {
         whim_prefix_tree_insert(s->cfg.tree, req->tokens, s->pages, n_page + n);
     }
     return n_page + n;
+}
+
+/* The deepest state of the store behind more than n_min and at most n_max pages becomes that of its
+ * page in the tree, and s->from; how many pages that is, or 0. */
+static int64_t fetch_state(whim_sched *s, const whim_sched_req *req, int64_t n_min, int64_t n_max)
+{
+    const whim_sched_store *store = &s->cfg.store;
+    for (int64_t n = n_max; n > n_min; n--) {
+        n = store->known_state(store->ctx, req->tokens, n_min, n);
+        if (n == 0 || !whim_prefix_tree_evict_states(s->cfg.tree, 1)) {
+            break;
+        }
+        int32_t slot = whim_page_pool_take(s->cfg.states);
+        if (store->fetch_state(store->ctx, req->tokens, n, slot) &&
+            whim_prefix_tree_keep_state(s->cfg.tree, req->tokens, n, slot)) {
+            if (s->from >= 0) {
+                whim_page_pool_give(s->cfg.states, s->from);
+            }
+            s->from = slot;
+            return n;
+        }
+        whim_page_pool_give(s->cfg.states, slot);
+    }
+    return 0;
+}
+
+/* The same of a model with states: pages are of use up to one that carries a state. What the tree
+ * knows beyond the first n_page carries none, and is not fetched again. */
+static int64_t fetch_with_state(whim_sched *s, whim_sched_req *req, int64_t n_page, int64_t planned)
+{
+    const whim_sched_store *store = &s->cfg.store;
+    int64_t max = reusable(s, req);
+    if (store->fetch == NULL || s->cfg.tree == NULL || max <= n_page) {
+        return n_page;
+    }
+    for (int64_t i = 0; i < n_page; i++) {
+        whim_page_pool_give(s->cfg.pool, s->pages[i]); /* match takes them again */
+    }
+    int64_t n = whim_prefix_tree_match(s->cfg.tree, req->tokens, max * page_len(s), s->pages);
+    int64_t n_known = n + store->known(store->ctx, req->tokens, n, max - n);
+    if (n_known * page_len(s) > req->n_branch) {
+        req->n_branch = n_known * page_len(s);
+    }
+    int64_t n_wanted = store->known_state(store->ctx, req->tokens, n_page, n_known);
+    if (n_wanted > n) {
+        n = fetch(s, req, n, n_wanted - n, planned);
+    }
+    int64_t n_got = fetch_state(s, req, n_page, whim_min64(n, n_wanted));
+    n_got = n_got > 0 ? n_got : n_page;
+    while (n > n_got) {
+        whim_page_pool_give(s->cfg.pool, s->pages[--n]);
+    }
+    return n_got;
 }
 
 static whim_miss miss_of(const whim_sched *s, const whim_sched_req *req, int64_t n_page)
@@ -316,7 +370,8 @@ static void let_in(whim_sched *s, budget *b, whim_sched_req *req, int64_t n_page
     if (!req->started) {
         req->miss = miss_of(s, req, n_page);
     }
-    int64_t n = s->cfg.states != NULL ? n_page : fetch(s, req, n_page, b->n_page);
+    int64_t n = s->cfg.states != NULL ? fetch_with_state(s, req, n_page, b->n_page)
+                                      : fetch(s, req, n_page, reusable(s, req) - n_page, b->n_page);
     if (!req->started) {
         req->n_cached = n * page_len(s);
         req->miss = n == reusable(s, req) && n > n_page ? WHIM_MISS_NONE : req->miss;

@@ -46,7 +46,7 @@ int main(int argc, char **argv)
     }
     int64_t ended = 0, resumed = 0, cached = 0, fetched = 0, cancelled = 0, aborted = 0, lost = 0;
     int64_t kept = 0, loaded = 0, taken = 0, proposed = 0, right = 0, ahead = 0;
-    int64_t drafted = 0, all = 0;
+    int64_t drafted = 0, all = 0, states_fetched = 0;
     for (uint64_t seed = first; seed < first + n; seed++) {
         char name[32];
         snprintf(name, sizeof name, "trace %llu", (unsigned long long)seed);
@@ -62,6 +62,7 @@ int main(int argc, char **argv)
         lost += w->n_lost;
         kept += w->n_kept;
         loaded += w->n_loaded;
+        states_fetched += w->n_state_fetched;
         taken += w->n_taken;
         proposed += w->n_proposed;
         right += w->n_right;
@@ -72,18 +73,18 @@ int main(int argc, char **argv)
     if (n > 1) { /* traces in which nothing happens would prove nothing */
         tally_check(
             ended > 0 && resumed > 0 && cached > 0 && fetched > 0 && cancelled > 0 && aborted > 0 &&
-                lost > 0 && kept > 0 && loaded > 0 && taken > 0 && right > 0 && proposed > right &&
-                ahead > 0 && drafted > 0 && all > 0,
+                lost > 0 && kept > 0 && loaded > 0 && states_fetched > 0 && taken > 0 &&
+                right > 0 && proposed > right && ahead > 0 && drafted > 0 && all > 0,
             "everything happened",
             "%lld ended, %lld of them preempted, %lld tokens cached, %lld pages fetched, "
             "%lld cancelled, %lld steps failed, %lld of them with all pages, %lld states kept, "
-            "%lld gone on from, "
+            "%lld gone on from, %lld states fetched, "
             "%lld proposals, %lld of them right, %lld by states, %lld steps ahead, %lld passes "
             "of a draft, %lld requests with all of preemption, lost and right proposals",
             (long long)ended, (long long)resumed, (long long)cached, (long long)fetched,
             (long long)cancelled, (long long)aborted, (long long)lost, (long long)kept,
-            (long long)loaded, (long long)proposed, (long long)right, (long long)taken,
-            (long long)ahead, (long long)drafted, (long long)all);
+            (long long)loaded, (long long)states_fetched, (long long)proposed, (long long)right,
+            (long long)taken, (long long)ahead, (long long)drafted, (long long)all);
     }
     lone_clients(w);
     whim_free(w);

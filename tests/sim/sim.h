@@ -43,6 +43,7 @@ typedef struct sim_page {
 typedef struct sim_disk_page {
     whim_prefix_key key;
     sim_page page;
+    uint64_t state; /* that it carries; 0: none */
 } sim_disk_page;
 
 /* What an item chose: the proposals that were right and the token after them. */
@@ -64,6 +65,7 @@ typedef struct sim_world {
     whim_page_pool states;             /* slots of recurrent state */
     uint64_t state_of[SIM_MAX_STATES]; /* hash of all tokens that a slot's state is of */
     int64_t n_kept, n_loaded;          /* states kept and gone on from */
+    int64_t n_state_fetched;           /* and brought from the disk */
     int64_t n_taken;                   /* rows of proposals that states went on by */
     sim_job jobs[SIM_MAX_JOBS];
     int64_t n_job, n_live;
@@ -104,8 +106,9 @@ void sim_forget(sim_world *w, const whim_plan_item *item, int64_t n_right);
 void sim_advance(sim_world *w, const whim_plan_item *item, int64_t n_right);
 
 /* The disk's sides. */
-void sim_evicted(void *ctx, int32_t page, const whim_prefix_key *key, const int32_t *tokens);
-int64_t sim_fetch(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max, int32_t *pages);
+void sim_evicted(void *ctx, int32_t page, int32_t state, const whim_prefix_key *key,
+                 const int32_t *tokens);
+whim_sched_store sim_store(sim_world *w);
 
 /* The states' side: copy a slot to another; now and then it fails. */
 bool sim_copy_state(void *ctx, int32_t from, int32_t to);

@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-static void count_tree_page(void *ctx, int32_t page, const whim_prefix_key *key,
+static void count_tree_page(void *ctx, int32_t page, int32_t state, const whim_prefix_key *key,
                             const int32_t *tokens)
 {
-    (void)key;
+    (void)state, (void)key;
     (void)tokens;
     ((int32_t *)ctx)[page]++;
 }

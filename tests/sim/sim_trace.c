@@ -399,8 +399,7 @@ bool sim_trace(sim_world *w, uint64_t seed, bool is_lone)
         .age_tokens = 1 + sim_draw(w, 400),
         .pool = &w->pool,
         .tree = w->tree,
-        .fetch = sim_draw(w, 3) == 0 ? sim_fetch : NULL,
-        .fetch_ctx = w,
+        .store = sim_draw(w, 3) == 0 ? sim_store(w) : (whim_sched_store){0},
     };
     if (w->tree != NULL && sim_draw(w, 3) == 0) {
         int64_t n_state = w->cfg.max_seqs + sim_draw(w, SIM_MAX_STATES - w->cfg.max_seqs);

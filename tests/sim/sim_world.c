@@ -196,29 +196,40 @@ static sim_disk_page *disk_find(sim_world *w, const whim_prefix_key *key)
     return NULL;
 }
 
-void sim_evicted(void *ctx, int32_t page, const whim_prefix_key *key, const int32_t *tokens)
+void sim_evicted(void *ctx, int32_t page, int32_t state, const whim_prefix_key *key,
+                 const int32_t *tokens)
 {
     sim_world *w = ctx;
     (void)tokens;
-    if (w->pool.refs[page] != 1) {
+    if (w->pool.refs[page] != 1 && state < 0) {
         sim_fail(w, "page %d is evicted while %d references are on it", page, w->pool.refs[page]);
     }
-    if (w->n_disk < SIM_MAX_DISK && disk_find(w, key) == NULL) {
-        w->disk[w->n_disk++] = (sim_disk_page){.key = *key, .page = w->pages[page]};
+    sim_disk_page *there = disk_find(w, key);
+    if (there == NULL && w->n_disk < SIM_MAX_DISK) {
+        there = &w->disk[w->n_disk++];
+        *there = (sim_disk_page){.key = *key, .page = w->pages[page]};
+    }
+    if (there != NULL && state >= 0) {
+        there->state = w->state_of[state];
     }
 }
 
-int64_t sim_fetch(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max, int32_t *pages)
+/* The key of the first n pages. */
+static whim_prefix_key key_of(const int32_t *tokens, int64_t n)
+{
+    whim_prefix_key key = {{0}};
+    for (int64_t i = 0; i < n; i++) {
+        key = whim_prefix_key_next(i > 0 ? &key : NULL, tokens + i * SIM_PAGE, SIM_PAGE);
+    }
+    return key;
+}
+
+static int64_t fetch(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max, int32_t *pages)
 {
     sim_world *w = ctx;
-    whim_prefix_key key, parent;
     int64_t n = 0;
-    for (int64_t i = 0; i < n_page + max; i++) {
-        key = whim_prefix_key_next(i > 0 ? &parent : NULL, tokens + i * SIM_PAGE, SIM_PAGE);
-        parent = key;
-        if (i < n_page) {
-            continue;
-        }
+    for (; n < max && sim_draw(w, 50) > 0; n++) { /* the disk may be slow */
+        whim_prefix_key key = key_of(tokens, n_page + n + 1);
         const sim_disk_page *found = disk_find(w, &key);
         int32_t page = found != NULL ? whim_page_pool_take(&w->pool) : -1;
         if (found == NULL || page < 0) {
@@ -228,8 +239,58 @@ int64_t sim_fetch(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max,
             break;
         }
         w->pages[page] = found->page;
-        pages[n++] = page;
+        pages[n] = page;
     }
     w->n_fetched += n;
     return n;
+}
+
+static int64_t known(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max)
+{
+    int64_t n = 0;
+    for (; n < max; n++) {
+        whim_prefix_key key = key_of(tokens, n_page + n + 1);
+        if (disk_find(ctx, &key) == NULL) {
+            break;
+        }
+    }
+    return n;
+}
+
+static int64_t known_state(void *ctx, const int32_t *tokens, int64_t n_min, int64_t n_max)
+{
+    for (int64_t n = n_max; n > n_min; n--) {
+        whim_prefix_key key = key_of(tokens, n);
+        const sim_disk_page *found = disk_find(ctx, &key);
+        if (found != NULL && found->state != 0) {
+            return n;
+        }
+    }
+    return 0;
+}
+
+static bool fetch_state(void *ctx, const int32_t *tokens, int64_t n_page, int32_t slot)
+{
+    sim_world *w = ctx;
+    whim_prefix_key key = key_of(tokens, n_page);
+    const sim_disk_page *found = disk_find(w, &key);
+    if (w->states.refs[slot] != 1) {
+        sim_fail(w, "a state is fetched to slot %d, which is in use", slot);
+    }
+    if (found == NULL || found->state == 0 || sim_draw(w, 20) == 0) {
+        w->state_of[slot] = 1; /* half of it was read */
+        return false;
+    }
+    w->state_of[slot] = found->state;
+    w->n_state_fetched++;
+    return true;
+}
+
+whim_sched_store sim_store(sim_world *w)
+{
+    return (whim_sched_store){.ctx = w,
+                              .fetch = fetch,
+                              .known = known,
+                              .known_state = known_state,
+                              .fetch_state = fetch_state};
 }

@@ -145,7 +145,7 @@ static void plan_make(whim_engine *e, int64_t available)
     if (e->cfg.kv_dir != NULL) {
         whim_memory_plan_add(
             plan, WHIM_MEMORY_HOST, "pages for the disk",
-            whim_disk_queue_bytes(r->page_bytes, c->page_len, whim_engine_n_rank(e)),
+            whim_disk_queue_bytes(r->page_bytes, r->slot_bytes, c->page_len, whim_engine_n_rank(e)),
             "waiting to be written, at most");
     }
     whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "activations", r->activation_bytes,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's use of the disk tier: what the tree drops is kept, what a prompt lacks is looked
- * for, and at the end the whole tree is saved. Threads: the service's. */
+/* The service's use of the disk tier: what the trees drop is kept, what a prompt lacks is looked
+ * for, and what is new in the trees is saved when nothing else is to be done, so that whatever ends
+ * the process finds most of it saved. Threads: the service's. */
 #ifndef WHIM_ENGINE_SERVICE_DISK_H
 #define WHIM_ENGINE_SERVICE_DISK_H
 
@@ -9,13 +10,17 @@
 /* Opens nothing without cfg.kv_dir. */
 WHIM_MUST_CHECK whim_err whim_service_disk_open(whim_service *s, whim_diag *diag);
 
-/* Save what the trees hold, then close. */
+/* Save what is new in the trees, for a few milliseconds; true: there is more. */
+bool whim_service_disk_save(whim_service *s);
+
+/* Save what the trees hold, within cfg.save_ns, then close. */
 void whim_service_disk_close(whim_service *s);
 
-/* whim_prefix_evicted and whim_sched_cfg.fetch of a group. */
-void whim_service_keep_page(void *ctx, int32_t page, const whim_prefix_key *key,
+/* whim_prefix_visit of a group: what is about to leave its tree. */
+void whim_service_keep_page(void *ctx, int32_t page, int32_t state, const whim_prefix_key *key,
                             const int32_t *tokens);
-int64_t whim_service_fetch_pages(void *ctx, const int32_t *tokens, int64_t n_page, int64_t max,
-                                 int32_t *pages);
+
+/* A group's, for its scheduler; {0} without a disk. */
+whim_sched_store whim_service_store(whim_group *group);
 
 #endif

@@ -141,6 +141,7 @@ static void stats_publish(whim_service *s)
         stats.disk_read = disk.n_got;
         stats.disk_dropped = disk.n_dropped;
         stats.disk_refused = disk.n_refused;
+        stats.disk_limit = disk.limit;
     }
     int64_t words[sizeof stats / sizeof(int64_t)];
     memcpy(words, &stats, sizeof stats);
@@ -168,6 +169,8 @@ static void loop(void *ctx)
         busy = whim_service_step(s);
         if (busy) {
             jobs_settle(s);
+        } else {
+            busy = whim_service_disk_save(s);
         }
         stats_publish(s);
         whim_service_count_rate(s);

@@ -98,30 +98,44 @@ static char *page_at(const whim_exec *x, int32_t page)
     return (char *)x->kv + page * x->plan.page_bytes;
 }
 
-whim_err whim_exec_page_read(whim_exec *x, int32_t page, void *out)
+static char *item_at(const whim_exec *x, whim_exec_item item, int32_t number)
 {
-    WHIM_TRY(whim_stream_copy_out(x->stream, out, page_at(x, page), x->plan.page_bytes));
+    return item == WHIM_EXEC_PAGE ? page_at(x, number) : slot_at(x, number);
+}
+
+int64_t whim_exec_item_bytes(const whim_exec *x, whim_exec_item item)
+{
+    return item == WHIM_EXEC_PAGE ? x->plan.page_bytes : x->plan.slot_bytes;
+}
+
+whim_err whim_exec_item_read(whim_exec *x, whim_exec_item item, int32_t number, void *out)
+{
+    WHIM_TRY(whim_stream_copy_out(x->stream, out, item_at(x, item, number),
+                                  whim_exec_item_bytes(x, item)));
     return settle(x);
 }
 
-whim_err whim_exec_page_write(whim_exec *x, int32_t page, const void *bytes)
+whim_err whim_exec_item_write(whim_exec *x, whim_exec_item item, int32_t number, const void *bytes)
 {
-    whim_late_drop_page(&x->late, page, x->cfg.page_len);
-    WHIM_TRY(whim_stream_copy_in(x->stream, page_at(x, page), bytes, x->plan.page_bytes));
+    if (item == WHIM_EXEC_PAGE) {
+        whim_late_drop_page(&x->late, number, x->cfg.page_len);
+    }
+    WHIM_TRY(whim_stream_copy_in(x->stream, item_at(x, item, number), bytes,
+                                 whim_exec_item_bytes(x, item)));
     return settle(x);
 }
 
-whim_err whim_exec_page_send(whim_exec *x, int32_t from, int32_t to, void *bytes, int64_t most)
+whim_err whim_exec_item_send(whim_exec *x, int32_t from, int32_t to, void *bytes, int64_t n_byte,
+                             int64_t most)
 {
     char *there = x->activations; /* free between two passes */
     int32_t own = whim_exec_group(&x->cfg);
     /* Ranks send as many pieces as all others, whatever the sizes of their parts of page and pass:
      * the residual stream of the largest pass has room everywhere. */
     int64_t room = x->cfg.max_rows * x->config->d_model * (int64_t)sizeof(float);
-    int64_t end = x->plan.page_bytes;
-    whim_check(room <= x->plan.activation_bytes && end <= most);
+    whim_check(room <= x->plan.activation_bytes && n_byte <= most);
     for (int64_t at = 0; at < most && from != to; at += room) {
-        int64_t left = at < end ? end - at : 0, n = room < left ? room : left;
+        int64_t left = at < n_byte ? n_byte - at : 0, n = room < left ? room : left;
         char *piece = (char *)bytes + (n > 0 ? at : 0);
         /* only one of the two: while a copy is under way, nobody else has its memory */
         WHIM_TRY(whim_stream_copy_in(x->stream, there, piece, own == from ? n : 0));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the service finds of earlier requests: pages on disk, states of a hybrid in the tree, and no
- * disk for those. */
+/* What the service finds of earlier requests: pages on disk, states of a hybrid in the tree
+ * and on disk. */
 #include "unit/engine/service_fixture.h"
 
 #include <stdlib.h>
@@ -121,33 +121,96 @@ static void states_are_taken_over(void **state)
     pages_come_back();
 }
 
-static void no_disk_for_states(void **state)
+/* Requests of a hybrid whose states and pages are all driven out by others, and found on disk again:
+ * in the same service, in the next one, and after a kill. */
+static void states_come_from_the_disk(void **state)
 {
-    (void)state;
+    char folder[] = "/tmp/whim_service_XXXXXX", command[96];
+    int32_t wanted[3][MAX_MADE];
+    answer a;
     whim_diag diag = {""};
+    assert_non_null(mkdtemp(folder));
+    for (int32_t k = 0; k < 3; k++) {
+        whim_job_cfg job = job_cfg(k, 130, 12);
+        assert_int_equal(alone(&job, wanted[k]), 12);
+    }
     whim_service_cfg cfg = service_cfg();
-    cfg.kv_dir = "/tmp";
+    cfg.kv_dir = folder;
     cfg.kv_space = "test";
-    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_UNSUPPORTED);
-    assert_non_null(strstr(diag.text, "--kv-dir"));
+    for (int32_t round = 0; round < 3; round++) {
+        assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+        for (int32_t i = 0; i < 4; i++) {
+            whim_job_cfg job = job_cfg(i % 3, 130, 12);
+            read_all(submit(&job), &a);
+            assert_false(a.failed);
+            assert_int_equal(a.n[0], 12);
+            assert_memory_equal(a.ids[0], wanted[i % 3], 12 * sizeof(int32_t));
+            bool again = round > 0 || i == 3;
+            assert_true(!again || a.n_cached == 128);
+        }
+        pages_come_back();
+        assert_int_equal(whim_service_get_stats(service).disk_errors, 0);
+        stop(state);
+    }
+    snprintf(command, sizeof command, "rm %s/*/states-*", folder);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+    whim_job_cfg job = job_cfg(0, 130, 12); /* pages alone are of no use */
+    read_all(submit(&job), &a);
+    assert_int_equal(a.n_cached, 0);
+    assert_memory_equal(a.ids[0], wanted[0], 12 * sizeof(int32_t));
+    stop(state);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
 }
 
-/* Before any weight is loaded. */
-static void states_refuse_a_disk_early(void **state)
+/* What is new is saved when nothing else is to be done: then a kill loses nothing. */
+static void idle_time_saves(void **state)
 {
-    (void)state;
-    static const char *const models[] = {"shape:qwen3-0.6b", "shape:qwen3.5-4b"};
-    for (int i = 0; i < 2; i++) {
-        whim_engine *prepared;
-        whim_diag diag = {""};
-        whim_engine_cfg cfg = {
-            .model = models[i], .load_format = "dummy", .ctx = 64, .n_thread = 1};
-        assert_int_equal(whim_engine_prepare(&cfg, &prepared, &diag), WHIM_ERR_OK);
-        assert_int_equal(whim_service_check_disk(prepared, NULL, &diag), WHIM_ERR_OK);
-        assert_int_equal(whim_service_check_disk(prepared, "dir", &diag),
-                         i == 0 ? WHIM_ERR_OK : WHIM_ERR_UNSUPPORTED);
-        whim_engine_close(prepared);
+    char folder[] = "/tmp/whim_service_XXXXXX", copy[64], command[160];
+    answer a;
+    whim_diag diag = {""};
+    assert_non_null(mkdtemp(folder));
+    whim_service_cfg cfg = service_cfg();
+    cfg.kv_dir = folder;
+    cfg.kv_space = "test";
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+    whim_job_cfg job = job_cfg(2, 130, 12);
+    read_all(submit(&job), &a);
+    while (whim_service_get_stats(service).disk_written < 4) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
     }
+    whim_clock_sleep_ns(50 * WHIM_NS_PER_MS); /* a hybrid's state */
+    snprintf(copy, sizeof copy, "%s-killed", folder);
+    snprintf(command, sizeof command, "cp -r %s %s", folder, copy);
+    assert_int_equal(system(command), 0);
+    stop(state);
+    cfg.kv_dir = copy;
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+    read_all(submit(&job), &a);
+    assert_int_equal(a.n_cached, 128);
+    stop(state);
+    snprintf(command, sizeof command, "rm -r %s %s", folder, copy);
+    assert_int_equal(system(command), 0);
+}
+
+/* A folder that nobody asked for and that cannot be used is no reason not to start. */
+static void a_folder_may_fail(void **state)
+{
+    answer a;
+    whim_diag diag = {""};
+    whim_service_cfg cfg = service_cfg();
+    cfg.kv_dir = "/dev/null/kv";
+    cfg.kv_space = "test";
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_IO);
+    assert_non_null(strstr(diag.text, "--kv-dir /dev/null/kv"));
+    cfg.kv_dir_may_fail = true;
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+    whim_job_cfg job = job_cfg(2, 130, 12);
+    read_all(submit(&job), &a);
+    assert_false(a.failed);
+    assert_int_equal(whim_service_get_stats(service).disk_limit, 0);
+    stop(state);
 }
 
 static int open_page64(void **state)
@@ -165,12 +228,14 @@ static int open_page128(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(states_refuse_a_disk_early),
         cmocka_unit_test(pages_come_from_the_disk),
+        cmocka_unit_test(idle_time_saves),
+        cmocka_unit_test(a_folder_may_fail),
     };
     const struct CMUnitTest hybrid[] = {
         cmocka_unit_test_teardown(states_are_taken_over, stop),
-        cmocka_unit_test(no_disk_for_states),
+        cmocka_unit_test(states_come_from_the_disk),
+        cmocka_unit_test(idle_time_saves),
     };
     const struct CMUnitTest longer_pages[] = {
         cmocka_unit_test(pages_come_from_the_disk),

@@ -3,9 +3,11 @@
  * limit holds; other spaces, other processes, foreign files and a disk that stands still do no
  * harm. */
 #include "base/clock.h"
+#include "kv/disk_folder.h"
 #include "kv/disk_tier.h"
 #include "support/cmocka.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
@@ -58,7 +60,8 @@ static whim_disk_tier *open_tier(const char *space, int64_t max_bytes)
 
 static void fill(int32_t i, whim_prefix_key *key, int32_t *tokens, char *page)
 {
-    *key = (whim_prefix_key){{(uint64_t)i * 7919, (uint64_t)i}};
+    *key = (whim_prefix_key){{0}};
+    memcpy(key->byte + 5, &i, sizeof i);
     for (int32_t k = 0; k < PAGE_LEN; k++) {
         tokens[k] = i + k;
     }
@@ -73,7 +76,7 @@ static void put(whim_disk_tier *tier, int32_t i)
     int32_t tokens[PAGE_LEN];
     char page[PAGE];
     fill(i, &key, tokens, page);
-    whim_disk_tier_put(tier, &key, tokens, page);
+    whim_disk_tier_put(tier, WHIM_DISK_PAGE, &key, tokens, page);
 }
 
 static bool get(whim_disk_tier *tier, int32_t i)
@@ -82,10 +85,10 @@ static bool get(whim_disk_tier *tier, int32_t i)
     int32_t tokens[PAGE_LEN];
     char page[PAGE], got[PAGE];
     fill(i, &key, tokens, page);
-    bool there = whim_disk_tier_get(tier, &key, tokens, got);
+    bool there = whim_disk_tier_get(tier, WHIM_DISK_PAGE, &key, tokens, got);
     assert_true(!there || memcmp(page, got, PAGE) == 0);
     tokens[0] = -1;
-    assert_false(whim_disk_tier_get(tier, &key, tokens, got));
+    assert_false(whim_disk_tier_get(tier, WHIM_DISK_PAGE, &key, tokens, got));
     return there;
 }
 
@@ -147,6 +150,252 @@ static void the_limit_holds(void **state)
     whim_disk_tier_close(tier);
     tier = open_tier("a", limit / 2);
     assert_true(whim_disk_tier_get_stats(tier).bytes <= limit / 2);
+    whim_disk_tier_close(tier);
+}
+
+/* --- limits over all spaces ------------------------------------------------------------------- */
+
+typedef struct found {
+    int64_t bytes, n;
+} found;
+
+static void add_file(void *ctx, const whim_disk_file *file)
+{
+    found *f = ctx;
+    f->bytes += file->bytes;
+    f->n++;
+}
+
+static found find_all(void)
+{
+    found f = {0};
+    whim_disk_folder_each(folder, add_file, &f);
+    return f;
+}
+
+static void settle(whim_disk_tier *tier)
+{
+    while (whim_disk_tier_get_stats(tier).queued > 0) {
+        usleep(100);
+    }
+}
+
+static int64_t n_got(whim_disk_tier *tier, int32_t first, int32_t n)
+{
+    int64_t there = 0;
+    for (int32_t i = first; i < first + n; i++) {
+        there += get(tier, i);
+    }
+    return there;
+}
+
+/* Models that are used no more give way, the oldest first; their folders go when they are empty. */
+static void the_limit_is_that_of_all_models(void **state)
+{
+    (void)state;
+    const int64_t limit = 120 * 1024;
+    static const char *const spaces[] = {"a", "b", "c"};
+    for (int i = 0; i < 3; i++) {
+        whim_disk_tier *tier = open_tier(spaces[i], limit);
+        for (int32_t k = 0; k < 12; k++) {
+            put(tier, k);
+            settle(tier);
+            assert_true(find_all().bytes <= limit);
+        }
+        assert_int_equal(n_got(tier, 0, 12), 12);
+        whim_disk_tier_close(tier);
+        usleep(20000); /* clocks of files are coarse */
+    }
+    whim_disk_tier *tier = open_tier("b", limit);
+    assert_true(n_got(tier, 0, 12) == 12);
+    whim_disk_tier_close(tier);
+    tier = open_tier("a", limit);
+    assert_in_range(n_got(tier, 0, 12), 0, 4); /* what three times twelve leave of the oldest */
+    for (int32_t k = 100; k < 124; k++) {
+        put(tier, k);
+        settle(tier);
+    }
+    assert_int_equal(n_got(tier, 100, 24), 24);
+    assert_true(find_all().bytes <= limit);
+    whim_disk_tier_close(tier);
+    tier = open_tier("a", limit / 2);
+    assert_true(find_all().bytes <= limit / 2);
+    whim_disk_tier_close(tier);
+    tier = open_tier("b", limit / 2);
+    assert_int_equal(n_got(tier, 0, 12), 0);
+    whim_disk_tier_close(tier);
+}
+
+/* Two models that are served at once share the limit; who is idle lets go of what was removed. */
+static void models_at_once(void **state)
+{
+    (void)state;
+    const int64_t limit = 100 * 1024;
+    whim_disk_tier *a = open_tier("a", limit), *b = open_tier("b", limit);
+    for (int32_t k = 0; k < 18; k++) {
+        put(a, k);
+        settle(a);
+    }
+    usleep(1100000); /* b looks again at what others have */
+    for (int32_t k = 0; k < 18; k++) {
+        put(b, k);
+        settle(b);
+    }
+    assert_int_equal(n_got(b, 0, 18), 18);
+    assert_true(find_all().bytes <= limit);
+    int64_t before = whim_disk_tier_get_stats(a).bytes;
+    usleep(1100000);
+    put(a, 50); /* it looks, too */
+    settle(a);
+    assert_true(whim_disk_tier_get_stats(a).bytes < before);
+    assert_true(get(a, 50));
+    assert_false(get(a, 0));
+    whim_disk_tier_close(a);
+    whim_disk_tier_close(b);
+}
+
+/* States lie beside pages under the same key, and share the limit. */
+static void states_are_kept_with_pages(void **state)
+{
+    (void)state;
+    enum { STATE = 9000 };
+    static char sent[STATE], came[STATE];
+    whim_disk_tier_cfg cfg = {.dir = folder,
+                              .space = "hybrid",
+                              .page_bytes = PAGE,
+                              .state_bytes = STATE,
+                              .page_len = PAGE_LEN,
+                              .max_bytes = 200 * 1024};
+    whim_disk_tier *tier;
+    whim_prefix_key key;
+    int32_t tokens[PAGE_LEN];
+    char page[PAGE];
+    for (int32_t round = 0; round < 3; round++) {
+        assert_int_equal(whim_disk_tier_open(&cfg, &tier, NULL), WHIM_ERR_OK);
+        for (int32_t i = 0; i < 20; i++) {
+            fill(i, &key, tokens, page);
+            memset(sent, i, sizeof sent);
+            bool odd = i % 2 != 0;
+            if (round == 0) {
+                put(tier, i);
+                assert_true(!odd || whim_disk_tier_put(tier, WHIM_DISK_STATE, &key, tokens, sent));
+                settle(tier);
+            }
+            assert_true(get(tier, i));
+            assert_int_equal(whim_disk_tier_has(tier, WHIM_DISK_STATE, &key), odd);
+            assert_int_equal(whim_disk_tier_get(tier, WHIM_DISK_STATE, &key, tokens, came), odd);
+            assert_true(!odd || memcmp(sent, came, STATE) == 0);
+        }
+        whim_disk_tier_close(tier);
+    }
+    assert_int_equal(whim_disk_tier_open(&cfg, &tier, NULL), WHIM_ERR_OK);
+    for (int32_t i = 100; i < 160; i++) {
+        fill(i, &key, tokens, page);
+        put(tier, i);
+        whim_disk_tier_put(tier, WHIM_DISK_STATE, &key, tokens, sent);
+        settle(tier);
+        assert_true(find_all().bytes <= cfg.max_bytes);
+    }
+    assert_true(whim_disk_tier_has(tier, WHIM_DISK_STATE, &key));
+    whim_disk_tier_close(tier);
+}
+
+/* Many short lives fill one file after the other, and make no crowd of them. */
+static void files_go_on_after_a_restart(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < 70; i++) {
+        whim_disk_tier *tier = open_tier("a", 8 << 20);
+        put(tier, i);
+        whim_disk_tier_close(tier);
+    }
+    assert_in_range(find_all().n, 1, 3);
+    whim_disk_tier *tier = open_tier("a", 8 << 20);
+    assert_int_equal(n_got(tier, 0, 70), 70);
+    whim_disk_tier_close(tier);
+}
+
+/* --- a disk that is full ---------------------------------------------------------------------- */
+
+static atomic_int disk_left = -1; /* bytes; -1: enough */
+
+/* In place of the library's: a disk with so much room. */
+ssize_t pwrite(int fd, const void *bytes, size_t n, off_t at)
+{
+    int left = atomic_load(&disk_left);
+    if (left == 0) {
+        errno = ENOSPC;
+        return -1;
+    }
+    if (left > 0) {
+        n = n < (size_t)left ? n : (size_t)left;
+        atomic_store(&disk_left, left - (int)n);
+    }
+    return syscall(SYS_pwrite64, fd, bytes, n, at);
+}
+
+/* Pages that find no room leave nothing behind, cost none of those that are there, and are kept
+ * when there is room again. */
+static void a_full_disk_loses_nothing(void **state)
+{
+    (void)state;
+    whim_disk_tier *tier;
+    whim_disk_tier_cfg cfg = {.dir = folder,
+                              .space = "a",
+                              .page_bytes = PAGE,
+                              .page_len = PAGE_LEN,
+                              .max_bytes = 8 << 20,
+                              .pause_ns = 1};
+    assert_int_equal(whim_disk_tier_open(&cfg, &tier, NULL), WHIM_ERR_OK);
+    for (int32_t i = 0; i < 10; i++) {
+        put(tier, i);
+    }
+    settle(tier);
+    found before = find_all();
+    for (int32_t left = 0; left < 6000; left += 50) { /* also where half a page fits */
+        atomic_store(&disk_left, left < 4096 + 56 + 128 ? left : 0);
+        put(tier, 1000 + left);
+        settle(tier);
+    }
+    assert_true(whim_disk_tier_get_stats(tier).n_error >= 100);
+    assert_int_equal(find_all().n, before.n);
+    assert_int_equal(find_all().bytes, before.bytes);
+    assert_int_equal(n_got(tier, 0, 10), 10);
+    whim_disk_tier_close(tier);
+    atomic_store(&disk_left, 70); /* a new space begins on a full disk */
+    cfg.space = "b";
+    assert_int_equal(whim_disk_tier_open(&cfg, &tier, NULL), WHIM_ERR_OK);
+    for (int32_t i = 0; i < 100; i++) {
+        put(tier, i);
+        settle(tier);
+    }
+    assert_int_equal(find_all().n, before.n);
+    atomic_store(&disk_left, -1);
+    put(tier, 5);
+    settle(tier);
+    assert_true(get(tier, 5));
+    whim_disk_tier_close(tier);
+    tier = open_tier("a", 8 << 20);
+    assert_int_equal(n_got(tier, 0, 10), 10);
+    whim_disk_tier_close(tier);
+}
+
+static void who_only_looks_changes_nothing(void **state)
+{
+    (void)state;
+    whim_disk_tier *tier = open_tier("a", 0), *looks;
+    whim_disk_tier_cfg cfg = {
+        .dir = folder, .space = "a", .page_bytes = PAGE, .page_len = PAGE_LEN, .read_only = true};
+    put(tier, 1);
+    settle(tier);
+    assert_int_equal(whim_disk_tier_open(&cfg, &looks, NULL), WHIM_ERR_OK);
+    put(looks, 2);
+    assert_true(get(looks, 1));
+    assert_false(get(looks, 2));
+    whim_disk_tier_close(looks);
+    put(tier, 3);
+    settle(tier);
+    assert_true(get(tier, 1) && get(tier, 3));
     whim_disk_tier_close(tier);
 }
 
@@ -254,6 +503,12 @@ int main(void)
         IN_FOLDER(pages_survive_a_restart),
         IN_FOLDER(one_process_at_a_time),
         IN_FOLDER(the_limit_holds),
+        IN_FOLDER(the_limit_is_that_of_all_models),
+        IN_FOLDER(models_at_once),
+        IN_FOLDER(states_are_kept_with_pages),
+        IN_FOLDER(files_go_on_after_a_restart),
+        IN_FOLDER(a_full_disk_loses_nothing),
+        IN_FOLDER(who_only_looks_changes_nothing),
         IN_FOLDER(a_kill_loses_only_cache),
         IN_FOLDER(foreign_files_are_left_alone),
         IN_FOLDER(who_puts_a_page_waits_for_no_disk),

@@ -345,8 +345,7 @@ static void more_comes_from_the_disk(void **state)
     tiny_sched t;
     disk d = {.t = &t, .n = 0};
     whim_sched_cfg cfg = tiny_cfg();
-    cfg.fetch = fake_fetch;
-    cfg.fetch_ctx = &d;
+    cfg.store = (whim_sched_store){.fetch = fake_fetch, .ctx = &d};
     tiny_open(&t, 6, true, cfg);
     tiny_finish(&t, tiny_add_shared(&t, 1, P, (whim_sched_add){.n_tok = 4 * P, .max_tok = 190}));
     d.n = 2;
