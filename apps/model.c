@@ -86,7 +86,7 @@ whim_library_extra serve_extra(const whim_options *o)
     whim_library_extra extra = model_extra(o);
     extra.max_outs = 0;
     extra.no_checkpoints = false;
-    extra.kv_dir = o->kv_dir;
+    extra.kv_dir = o->kv_dir != NULL && o->kv_dir[0] != '\0' ? o->kv_dir : NULL;
     extra.wish_rank = ranks_wished(o) == NULL ? whim_os_topology_get()->n_node : 0;
     return extra;
 }

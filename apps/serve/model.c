@@ -28,10 +28,18 @@ static void on_lower(void *ctx, int32_t node, const whim_engine_sizes *sizes)
                   whim_log_text("reason", "this node has the least memory, and all have as many"));
 }
 
+/* NULL: pages are kept nowhere. */
+static const char *kv_dir(const serve *s)
+{
+    return s->kv_dir[0] != '\0' ? s->kv_dir : NULL;
+}
+
 static bool model_open(serve *s, const char *path)
 {
     whimbrel_model_options options = serve_options(s->options, path);
     whim_library_extra extra = serve_extra(s->options);
+    serve_kv_dir_choose(s);
+    extra.kv_dir = kv_dir(s);
     extra.meters = whim_server_meters(s->server);
     s->nodes.cfg.on_lower = on_lower;
     s->nodes.cfg.ctx = s;
@@ -80,7 +88,9 @@ static bool service_open(serve *s)
     whim_diag diag = {""};
     const whim_service_cfg more = {
         .max_waiting = s->options->max_waiting,
-        .kv_dir = s->options->kv_dir,
+        .kv_dir = kv_dir(s),
+        .kv_dir_may_fail = s->kv_dir_is_ours,
+        .kv_about = s->name,
         .kv_dir_bytes = s->options->kv_dir_size,
         .kv_space = s->kv_space.name,
         .plan_pause_ns = s->options->plan_pause * WHIM_NS_PER_MS,
@@ -166,19 +176,13 @@ static bool tell_server(serve *s)
 
 bool serve_model_open(serve *s, const char *path)
 {
-    whim_diag diag = {""};
     if (!model_open(s, path) || !sampling_choose(&s->sampling, s->options, s->model, path, false)) {
         return false;
     }
     name_choose(s);
     s->chat = whim_text_side_chat(whim_library_text(s->model));
-    whim_engine *engine = whim_library_engine(s->model);
-    if (whim_service_check_disk(engine, s->options->kv_dir, &diag) != WHIM_ERR_OK) {
-        complain(EXIT_FAILED, "%s", diag.text);
-        return false;
-    }
-    return load_engine(engine, &s->load) && fingerprint_make(s) && service_open(s) &&
-           about_make(s, path) && tell_server(s);
+    return load_engine(whim_library_engine(s->model), &s->load) && fingerprint_make(s) &&
+           service_open(s) && about_make(s, path) && tell_server(s);
 }
 
 bool serve_lends_tools(const serve *s)

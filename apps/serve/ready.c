@@ -91,6 +91,7 @@ void serve_ready_text(const serve *s, whim_str *out)
                     "  OpenAI    base_url=%s/v1\n  Anthropic base_url=%s\n  Ollama    host=%s; "
                     "llama.cpp's clients take the same\n",
                     whim_str_text(&url), whim_str_text(&url), whim_str_text(&url));
+    serve_kv_dir_text(s, out);
     if (is_default_model(s)) {
         whim_str_append(out, "  note      135M parameters: a demo; for real work: make serve "
                              "MODEL=auto, MODEL=qwen3:4b, or a path\n");

@@ -69,6 +69,8 @@ typedef struct serve {
     char fingerprint[32]; /* "fp_..." */
     whim_kv_space kv_space;
     running_entry running; /* by which `ps` and `chat` find this server */
+    char kv_dir[MODEL_PATH_MAX]; /* "": pages are kept nowhere */
+    bool kv_dir_is_ours;         /* nobody asked for it: it may fail */
 } serve;
 
 /* --- starting (port.c, fetch.c) --------------------------------------------------- */
@@ -109,6 +111,14 @@ void serve_model_log(serve *s);
 /* Whether calls have a form of ours, because the template has none. */
 bool serve_lends_tools(const serve *s);
 void serve_model_close(serve *s);
+
+/* --- pages on disk (kv_dir.c) ----------------------------------------------------------- */
+
+/* Where they go, with a line in the log where the default place cannot be used. */
+void serve_kv_dir_choose(serve *s);
+
+/* The line about it in the ready block. */
+void serve_kv_dir_text(const serve *s, whim_str *out);
 
 /* --- the service manager (notify.c) ----------------------------------------------------- */
 

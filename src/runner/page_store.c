@@ -186,7 +186,7 @@ whim_err whim_exec_store_open(whim_exec *x, const whim_page_store_cfg *cfg, whim
     *whim_exec_store(x) = st;
     if (st->is_off) {
         whim_exec_store_close(x);
-        return whim_fail(diag, WHIM_ERR_IO, "%s", diag->text[0] != '\0' ? diag->text : NO_PART);
+        return diag->text[0] != '\0' ? WHIM_ERR_IO : whim_fail(diag, WHIM_ERR_IO, NO_PART);
     }
     return WHIM_ERR_OK;
 }

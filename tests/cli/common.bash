@@ -2,6 +2,7 @@
 # What the scripts of this folder share; they source it. $WHIMBREL is the program, $TEST_TMP an empty
 # folder (one is made when it is not given). Every check prints `ok NAME` or `FAIL NAME: why`.
 set -u
+export WHIMBREL_KV_DIR= # nothing is kept over a restart, unless a test says where
 cli=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 data=$cli/../data/golden
 : "${WHIMBREL:=$cli/../../build/whimbrel}"

@@ -10,6 +10,9 @@ skip()
     exit 77
 }
 
+# Tests that keep pages over a restart say where.
+export WHIMBREL_KV_DIR=
+
 need_model()
 {
     [[ -f ${XDG_CACHE_HOME:-${HOME:-}/.cache}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gguf ]] ||
