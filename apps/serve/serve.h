@@ -68,7 +68,7 @@ typedef struct serve {
     char draft_name[256]; /* "": no draft */
     char fingerprint[32]; /* "fp_..." */
     whim_kv_space kv_space;
-    running_entry running; /* by which `ps` and `chat` find this server */
+    running_entry running;       /* by which `ps` and `chat` find this server */
     char kv_dir[MODEL_PATH_MAX]; /* "": pages are kept nowhere */
     bool kv_dir_is_ours;         /* nobody asked for it: it may fail */
 } serve;

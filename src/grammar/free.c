@@ -61,7 +61,8 @@ static bool reaches(const whim_grammar *g, int32_t to, target *goal)
     return goal->to == to && g->states[to].plain;
 }
 
-/* Whether all bytes from lo to hi, and `more` behind each, lead from a state to where they should. */
+/* Whether all bytes from lo to hi, and `more` behind each, lead from a state to where they
+ * should. */
 static bool all_reach(const whim_grammar *g, int32_t from, int32_t lo, int32_t hi, int32_t more,
                       target *goal)
 {

@@ -88,8 +88,8 @@ typedef struct glevel {
     int32_t n;
     bool ended;  /* the answer may end here */
     bool popped; /* the base may end here */
-    /* Masks step from `only`, the one place of the set, by a look-up, and make the rest of the level
-     * when they have to; -1: there are several places, or its state is written nowhere. */
+    /* Masks step from `only`, the one place of the set, by a look-up, and make the rest of the
+     * level when they have to; -1: there are several places, or its state is written nowhere. */
     bool made;
     int32_t only;
     int64_t n_frame, n_list;
@@ -130,8 +130,8 @@ void whim_walk_one(gwalk *w, int32_t state, int32_t list);
 void whim_walk_many(gwalk *w, const gconfig *configs, int64_t n);
 /* Level 0 becomes what follows when the rules called from a list end; false: nothing does. */
 bool whim_walk_return(gwalk *w, int32_t list);
-/* Level + 1 from level, where the walk stands in one place, and the state that a byte leads to, which
- * neither ends nor calls. */
+/* Level + 1 from level, where the walk stands in one place, and the state that a byte leads to,
+ * which neither ends nor calls. */
 void whim_walk_plain(gwalk *w, int32_t level, int32_t state);
 /* Level + 1 from level and a byte; false when nothing is left (and the base does not end). */
 bool whim_walk_step(gwalk *w, int32_t level, uint8_t byte);
