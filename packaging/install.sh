@@ -85,7 +85,7 @@ sum_of()
 fetch()
 {
     if command -v curl >/dev/null; then
-        curl -fsSL --proto '=https,http,file' -o "$2" -- "$1" || fail "$1 cannot be fetched"
+        curl -fsSL -o "$2" -- "$1" || fail "$1 cannot be fetched"
     elif command -v wget >/dev/null; then
         wget -q -O "$2" -- "$1" || fail "$1 cannot be fetched"
     else
