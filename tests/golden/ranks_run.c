@@ -199,7 +199,8 @@ static bool follow(rank_member *m, whim_exec *exec)
     }
     m->page_bytes = m->holders != NULL ? whim_exec_plan_of(exec)->page_bytes : 0;
     m->page = m->page_bytes > 0 ? malloc((size_t)m->page_bytes) : NULL;
-    return m->page_bytes == 0 || whim_exec_page_read(exec, 0, m->page) == WHIM_ERR_OK;
+    return m->page_bytes == 0 ||
+           whim_exec_item_read(exec, WHIM_EXEC_PAGE, 0, m->page) == WHIM_ERR_OK;
 }
 
 static void *member_run(void *arg)

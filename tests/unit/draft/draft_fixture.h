@@ -193,15 +193,16 @@ static inline void pages_survive_as_bytes(const char *name)
     assert_int_equal(whim_runner_sequence_create(runner, &first), WHIM_ERR_OK);
     feed(runner, first, text, n, 512);
     for (int64_t i = 0; i < n_page; i++) {
-        assert_int_equal(
-            whim_exec_page_read(whim_runner_exec(runner), first->pages[i], bytes + i * size),
-            WHIM_ERR_OK);
+        assert_int_equal(whim_exec_item_read(whim_runner_exec(runner), WHIM_EXEC_PAGE,
+                                             first->pages[i], bytes + i * size),
+                         WHIM_ERR_OK);
     }
     feed(runner, first, text, n + 8, 512); /* pages of the pool are in use while they come back */
     for (int64_t i = 0; i < n_page; i++) {
         pages[i] = whim_page_pool_take(pool);
         assert_true(pages[i] >= 0);
-        assert_int_equal(whim_exec_page_write(whim_runner_exec(runner), pages[i], bytes + i * size),
+        assert_int_equal(whim_exec_item_write(whim_runner_exec(runner), WHIM_EXEC_PAGE, pages[i],
+                                              bytes + i * size),
                          WHIM_ERR_OK);
     }
     whim_runner_sequence_destroy(runner, first);

@@ -112,7 +112,8 @@ static void pages_read(rank *r)
     r->pages = malloc((size_t)pages_bytes(r));
     assert_non_null(r->pages);
     for (int32_t i = 0; i < pages_bytes(r) / bytes; i++) {
-        assert_int_equal(whim_exec_page_read(exec, i, r->pages + i * bytes), WHIM_ERR_OK);
+        assert_int_equal(whim_exec_item_read(exec, WHIM_EXEC_PAGE, i, r->pages + i * bytes),
+                         WHIM_ERR_OK);
     }
 }
 

@@ -110,10 +110,12 @@ static void expect_same(whim_sequence *seq, const int32_t *text)
     assert_non_null(a);
     assert_non_null(b);
     for (int64_t i = 0; i < seq->len / seq->page_len; i++) {
-        assert_int_equal(whim_exec_page_read(whim_runner_exec(runner), seq->pages[i], a),
-                         WHIM_ERR_OK);
-        assert_int_equal(whim_exec_page_read(whim_runner_exec(runner), fresh->pages[i], b),
-                         WHIM_ERR_OK);
+        assert_int_equal(
+            whim_exec_item_read(whim_runner_exec(runner), WHIM_EXEC_PAGE, seq->pages[i], a),
+            WHIM_ERR_OK);
+        assert_int_equal(
+            whim_exec_item_read(whim_runner_exec(runner), WHIM_EXEC_PAGE, fresh->pages[i], b),
+            WHIM_ERR_OK);
         assert_memory_equal(a, b, (size_t)bytes);
     }
     whim_free(a);
@@ -149,10 +151,12 @@ static void full_pages_are_complete(void **state)
             one(seq, texts[0] + seq->len, 1);
         }
         char *a = whim_alloc(bytes), *b = whim_alloc(bytes);
-        assert_int_equal(whim_exec_page_read(whim_runner_exec(runner), seq->pages[0], a),
-                         WHIM_ERR_OK);
-        assert_int_equal(whim_exec_page_read(whim_runner_exec(runner), fresh->pages[0], b),
-                         WHIM_ERR_OK);
+        assert_int_equal(
+            whim_exec_item_read(whim_runner_exec(runner), WHIM_EXEC_PAGE, seq->pages[0], a),
+            WHIM_ERR_OK);
+        assert_int_equal(
+            whim_exec_item_read(whim_runner_exec(runner), WHIM_EXEC_PAGE, fresh->pages[0], b),
+            WHIM_ERR_OK);
         assert_memory_equal(a, b, (size_t)bytes);
         whim_free(a);
         whim_free(b);
