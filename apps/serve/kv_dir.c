@@ -2,8 +2,14 @@
 /* Where pages of keys and values are kept over a restart. */
 #include "serve/serve.h"
 
+#include "base/os/mem.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+/* Pages on their way to the disk take up to 64 MiB: on a small machine the model needs them more,
+ * and what nobody asked for refuses no start. */
+#define LEAST_MEMORY (INT64_C(1) << 30)
 
 static void unused(serve *s, const char *why)
 {
@@ -20,6 +26,8 @@ void serve_kv_dir_choose(serve *s)
         snprintf(s->kv_dir, sizeof s->kv_dir, "%s", asked != NULL ? asked : named);
     } else if (s->nodes.cfg.n_node > 1) {
         unused(s, "each machine would need a folder of its own; --kv-dir names it");
+    } else if (whim_os_mem_available() < LEAST_MEMORY) {
+        unused(s, "less than 1 GiB of memory is available; --kv-dir insists");
     } else if (!cache_place("kv", s->kv_dir, (int64_t)sizeof s->kv_dir, &why)) {
         s->kv_dir[0] = '\0';
         unused(s, whim_str_text(&why));
