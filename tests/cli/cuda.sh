@@ -74,7 +74,7 @@ refused()
     for text; do texts+=(err "$text"); done
     with "$wishes" run "$tiny" --ids 1 -n 1 --backend cuda
     expect "$name" 1 "${texts[@]}"
-    with "$wishes" run "$tiny" --ids 1 -n 1
+    with "$wishes" run "$tiny" --ids 1 -n 1 --verbose
     expect "$name, and nobody asked for it" 0 err "cpu is used in place of a better device" "${texts[@]}" err "device: cpu"
 }
 refused "an old driver" driver=11040 "CUDA 11.4" "12.0 is the oldest" "525"
@@ -86,7 +86,7 @@ refused "exclusive mode" retain=46 "to itself" "exclusive mode"
 refused "too little memory" free=900000 "the model needs" "on the device"
 with "retain=46 count=2 free=900000" run "$tiny" --ids 1 -n 1
 expect "each of two GPUs is told of" 0 err "cuda:0: GPU 0: another process has it to itself" err "; cuda:1: the model needs"
-with "retain=46 count=2" run "$tiny" --ids 1 -n 1
+with "retain=46 count=2" run "$tiny" --ids 1 -n 1 --verbose
 expect "the second GPU where the first cannot be had" 0 err "device: cuda: Fake GPU 1"
 with "count=2" run "$tiny" --ids 1 -n 1 --backend cuda:2
 expect "a GPU that is not there" 1 err "GPUs have the numbers 0 to 1; not 2"

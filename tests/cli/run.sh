@@ -140,7 +140,7 @@ expect "a prompt is needed" 2 err "prompt is empty" err "--ids"
 run_it run "$tiny" -p "Hello"
 expect "text needs a tokenizer" 1 err "tokenizer"
 run_it run "$tiny" --ids 1 -p "Hello"
-expect "ids or text, not both" 2 err "--ids" err "--prompt"
+expect "ids or text, not both" 2 err "--ids" err "a prompt"
 
 # Prompt log-probabilities: the same in chunks of rows and whatever the step is.
 long=$(prompt llama-f32 2 tokens)

@@ -179,9 +179,14 @@ static void the_document_names_real_routes(void **state)
     {
         bool is_get = json_object_get(item, "get") != NULL;
         char real[128];
-        snprintf(real, sizeof real, "%s", strstr(path, "{id}") ? "/v1/models/tiny" : path);
-        const char *answer = is_get ? get(real) : post(real, "{}");
-        if (strstr(answer, is_get ? "HTTP/1.1 200 " : "HTTP/1.1 400 ") != answer) {
+        bool is_kept = strcmp(path, "/v1/responses/{id}") == 0; /* nobody has one of that name */
+        if (strcmp(path, "/props") == 0 || strcmp(path, "/slots") == 0) {
+            continue; /* they ask a model's template and service: tests/server/test_llamacpp.py */
+        }
+        snprintf(real, sizeof real, "%s", strstr(path, "models/{id}") ? "/v1/models/tiny" : path);
+        const char *answer = is_get ? get(real) : post(real, "no JSON");
+        const char *status = is_kept ? "HTTP/1.1 404 " : is_get ? "HTTP/1.1 200 " : "HTTP/1.1 400 ";
+        if (strstr(answer, status) != answer) {
             fail_msg("%s: %s", path, answer);
         }
     }
@@ -212,6 +217,7 @@ static void keys_are_asked_for_after_a_reload(void **state)
 }
 
 /* Of the server's own limits: not the model's state, and in each dialect's words. */
+/* Only connections with a request under way keep their seats: a body is awaited on these. */
 static void too_many_connections_is_overloaded(void **state)
 {
     int fds[4];
@@ -219,8 +225,9 @@ static void too_many_connections_is_overloaded(void **state)
     for (int i = 0; i < 4; i++) {
         fds[i] = dial();
         char answer[2048];
-        static const char alive[] = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
-        assert_int_equal(send(fds[i], alive, strlen(alive), 0), (ssize_t)strlen(alive));
+        static const char begun[] = "POST /tokenize HTTP/1.1\r\nHost: localhost\r\n"
+                                    "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n";
+        assert_int_equal(send(fds[i], begun, strlen(begun), 0), (ssize_t)strlen(begun));
         assert_true(recv(fds[i], answer, sizeof answer, 0) > 0);
     }
     expect(get("/v1/models"), 503,

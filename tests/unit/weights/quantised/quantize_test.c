@@ -287,7 +287,7 @@ static void refusals(void **state)
     cfg.out = "tests/data/golden";
     expect_failure(&cfg, WHIM_ERR_INVALID, "not empty");
     cfg.out = "tests/run-tests";
-    expect_failure(&cfg, WHIM_ERR_INVALID, "no folder");
+    expect_failure(&cfg, WHIM_ERR_INVALID, "is not a folder");
     cfg.out = in_dir("none/out");
     expect_failure(&cfg, WHIM_ERR_IO, "none/out.part");
 }
