@@ -3,6 +3,7 @@
 #include "kv/disk_segment.h"
 
 #include "base/file.h"
+#include "base/math/lane_sum.h"
 #include "base/math/rng.h"
 #include "ops/args/attn_args.h"
 
@@ -46,25 +47,13 @@ enum {
 };
 static_assert(FRAME == 56, "the head of a record has no holes");
 
-/* Four lanes of 8 bytes, so that multiplications overlap; the tail is padded with zeros and its
- * length mixed in. */
 uint64_t whim_disk_sum(uint64_t seed, const void *bytes, int64_t n)
 {
-    const uint64_t odd = UINT64_C(0xa54ff53a5f1d36f1);
-    uint64_t lane[4] = {seed ^ 1, seed ^ 2, seed ^ 3, seed ^ 4};
-    const char *at = bytes;
-    int64_t left = n;
-    for (; left > 0; left -= 32, at += 32) {
-        uint64_t word[4] = {0};
-        memcpy(word, at, (size_t)(left < 32 ? left : 32));
-        for (int i = 0; i < 4; i++) {
-            lane[i] = (lane[i] ^ word[i]) * odd;
-            lane[i] ^= lane[i] >> 31;
-        }
-    }
+    whim_lane_sum lanes = whim_lane_sum_begin(seed);
+    whim_lane_sum_add(&lanes, bytes, n);
     uint64_t sum = whim_rng_mix((uint64_t)n);
     for (int i = 0; i < 4; i++) {
-        sum = whim_rng_mix(sum ^ lane[i]);
+        sum = whim_rng_mix(sum ^ lanes.lane[i]);
     }
     return sum;
 }
@@ -208,12 +197,16 @@ whim_err whim_disk_segment_open(whim_disk_segment *s, int dir_fd, int32_t number
         whim_disk_segment_close(s);
         return err;
     }
-    if (!read_all(s->fd, &head, (int64_t)sizeof head, 0) ||
-        memcmp(&head, &right, sizeof head) != 0) {
+    int64_t n_head = st.st_size < (int64_t)sizeof head ? st.st_size : (int64_t)sizeof head;
+    if (!read_all(s->fd, &head, n_head, 0) || memcmp(&head, &right, (size_t)n_head) != 0) {
         whim_disk_segment_close(s);
         return whim_fail(diag, WHIM_ERR_CORRUPT, "%s is not a file of pages of this model", name);
     }
-    int64_t body = st.st_size - (int64_t)sizeof head;
+    if (n_head < (int64_t)sizeof head) { /* a kill came before it was whole */
+        *torn = true;
+        return WHIM_ERR_OK;
+    }
+    int64_t body = st.st_size - n_head;
     int64_t each = whim_disk_record_bytes(form->item_bytes, form->page_len);
     s->n_record = (int32_t)(body / each < INT32_MAX ? body / each : INT32_MAX);
     *torn = body % each != 0;
@@ -222,6 +215,7 @@ whim_err whim_disk_segment_open(whim_disk_segment *s, int dir_fd, int32_t number
         s->n_record--;
         *torn = true;
     }
+    s->n_old = s->n_record;
     return WHIM_ERR_OK;
 }
 
@@ -256,6 +250,28 @@ whim_err whim_disk_segment_add(whim_disk_segment *s, const whim_prefix_key *key,
     return WHIM_ERR_OK;
 }
 
+static bool item_read(const whim_disk_segment *s, int32_t record, const record_back *back,
+                      void *item)
+{
+    return read_all(s->fd, item, s->form.item_bytes,
+                    record_at(s, record) + head_bytes(s->form.page_len)) &&
+           whim_disk_sum(3, item, s->form.item_bytes) == back->item_sum;
+}
+
+bool whim_disk_segment_get(const whim_disk_segment *s, int32_t record, whim_prefix_key *key,
+                           int32_t *tokens, void *item)
+{
+    char head[MAX_HEAD];
+    record_front front;
+    record_back back;
+    if (!head_read(s, record, head, &front, &back)) {
+        return false;
+    }
+    *key = front.key;
+    memcpy(tokens, head + TOKENS_AT, (size_t)s->form.page_len * sizeof *tokens);
+    return item_read(s, record, &back, item);
+}
+
 bool whim_disk_segment_read(const whim_disk_segment *s, int32_t record, const whim_prefix_key *key,
                             const int32_t *tokens, void *item)
 {
@@ -266,7 +282,5 @@ bool whim_disk_segment_read(const whim_disk_segment *s, int32_t record, const wh
         memcmp(head + TOKENS_AT, tokens, (size_t)s->form.page_len * sizeof *tokens) != 0) {
         return false;
     }
-    return read_all(s->fd, item, s->form.item_bytes,
-                    record_at(s, record) + head_bytes(s->form.page_len)) &&
-           whim_disk_sum(3, item, s->form.item_bytes) == back.item_sum;
+    return item_read(s, record, &back, item);
 }

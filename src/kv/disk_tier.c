@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/heap/budget.h"
 #include "kv/disk_tier_inner.h"
 
 #include <errno.h>
@@ -66,9 +67,12 @@ static void segment_adopt(whim_disk_tier *t, whim_disk_kind kind, int32_t number
             damaged++;
         }
     }
-    if (torn || damaged > 0) {
+    if (damaged > 0) {
         whim_log_warn(t->cfg.log, "kv_dir", whim_log_int("file", number),
                       whim_log_int("damaged_pages", damaged), whim_log_int("torn_end", torn));
+    } else if (torn) { /* a kill leaves that; nothing is wrong */
+        whim_log_debug(t->cfg.log, "kv_dir", whim_log_int("file", number),
+                       whim_log_int("torn_end", torn));
     }
     t->segments[t->n_segment++] = s;
     t->bytes += whim_disk_segment_bytes(&s);
@@ -110,14 +114,20 @@ static whim_err segments_adopt(whim_disk_tier *t, whim_diag *diag)
 
 /* --- life ------------------------------------------------------------------------------------- */
 
-/* For who looks into the folder; nobody reads it back but to show it. */
+/* For who looks into the folder, and for who wants to know which model it is of. */
 static void about_write(const whim_disk_tier *t)
 {
     const char *about = t->cfg.about != NULL ? t->cfg.about : t->cfg.space;
+    char sizes[WHIM_DISK_SIZES];
+    whim_disk_space_sizes(&(whim_disk_space){.page_len = t->cfg.page_len,
+                                             .page_bytes = t->cfg.page_bytes,
+                                             .state_bytes = t->cfg.state_bytes},
+                          sizes);
     int fd = openat(t->dir_fd, WHIM_DISK_ABOUT,
                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0) {
         (void)!write(fd, about, strlen(about));
+        (void)!write(fd, sizes, strlen(sizes));
         (void)!write(fd, "\n", 1);
         close(fd);
     }
@@ -183,15 +193,12 @@ int64_t whim_disk_queue_bytes(int64_t page_bytes, int64_t state_bytes, int32_t p
 
 static void space_choose(whim_disk_tier *t)
 {
-    whim_sha256 sum;
     whim_disk_form form = {.page_len = t->cfg.page_len};
-    char sizes[96];
-    int n = snprintf(sizes, sizeof sizes, "\npages of %d tokens, %lld bytes, states of %lld",
-                     t->cfg.page_len, (long long)t->cfg.page_bytes, (long long)t->cfg.state_bytes);
-    whim_sha256_init(&sum);
-    whim_sha256_add(&sum, t->cfg.space, (int64_t)strlen(t->cfg.space));
-    whim_sha256_add(&sum, sizes, n);
-    whim_sha256_end(&sum, form.space);
+    const whim_disk_space space = {.text = t->cfg.space,
+                                   .page_len = t->cfg.page_len,
+                                   .page_bytes = t->cfg.page_bytes,
+                                   .state_bytes = t->cfg.state_bytes};
+    whim_disk_space_sum(&space, form.space);
     whim_disk_space_name(form.space, t->space);
     for (int k = 0; k < WHIM_DISK_KINDS; k++) {
         t->forms[k] = form;
@@ -315,6 +322,8 @@ bool whim_disk_tier_put(whim_disk_tier *t, whim_disk_kind kind, const whim_prefi
     if (w == NULL) {
         return true; /* to try again would be in vain */
     }
+    /* The plan has the queue's memory apart from that of requests. */
+    whim_budget_count(-whim_disk_tier_record(t, kind));
     w->kind = kind;
     w->key = *key;
     memcpy(w->tokens, tokens, (size_t)tokens_bytes(t));
@@ -369,6 +378,7 @@ static whim_disk_tier_stats stats_of(const whim_disk_tier *t)
 {
     whim_disk_tier_stats stats = t->stats;
     stats.n_page = t->index[WHIM_DISK_PAGE].n;
+    stats.n_state = t->index[WHIM_DISK_STATE].n;
     stats.bytes = t->bytes;
     stats.queued = t->queued;
     stats.limit = t->limit;
@@ -391,4 +401,27 @@ bool whim_disk_tier_try_stats(whim_disk_tier *t, whim_disk_tier_stats *out)
     *out = stats_of(t);
     pthread_mutex_unlock(&t->lock);
     return true;
+}
+
+whim_err whim_disk_tier_each(whim_disk_tier *t, whim_disk_kind kind, whim_disk_item_fn *fn,
+                             void *ctx, whim_diag *diag)
+{
+    whim_err err = WHIM_ERR_OK;
+    int32_t *tokens = whim_alloc(tokens_bytes(t));
+    void *item = whim_alloc(t->forms[kind].item_bytes + 1);
+    if (tokens == NULL || item == NULL) {
+        err = whim_fail(diag, WHIM_ERR_NO_MEMORY, "no memory for a page");
+    }
+    for (int64_t i = 0; i < t->index[kind].size && err == WHIM_ERR_OK; i++) {
+        const whim_disk_place *place = &t->index[kind].slots[i];
+        const whim_disk_segment *s = place->segment < 0 ? NULL : segment_find(t, place->segment);
+        whim_prefix_key key;
+        if (s != NULL && whim_disk_segment_get(s, place->record, &key, tokens, item) &&
+            memcmp(&key, &place->key, sizeof key) == 0) {
+            err = fn(ctx, kind, &key, tokens, item);
+        }
+    }
+    whim_free(tokens);
+    whim_free(item);
+    return err;
 }

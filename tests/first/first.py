@@ -20,8 +20,10 @@ QUESTION = {"prompt": "The sea is", "max_tokens": 6, "temperature": 0}
 
 
 def environment(**more):
-    """Nothing of the environment that the tests run in, but for what programs cannot do without."""
-    return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": os.environ.get("HOME", "/"), **more}
+    """Nothing of the environment that the tests run in, but for what programs cannot do without; nothing is kept in the
+    user's own folder over a restart."""
+    return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": os.environ.get("HOME", "/"), "WHIMBREL_KV_DIR": "",
+            **more}
 
 
 def have_root():
