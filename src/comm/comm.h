@@ -38,19 +38,20 @@ void whim_comm_memory_close(whim_comm_memory *memory);
 typedef struct whim_comm {
     struct whim_comm_shared *shared;
     int32_t rank, n_rank;
-    int32_t seat, stride;     /* rank r has seat + r * stride */
-    int32_t set, span;        /* of seats; ranks of a block (whim_comm_split), 0: there are none */
-    struct whim_comm *of;     /* of all ranks, which counts for this one; NULL: it is that */
-    struct whim_comm *across; /* of a block: beside it (whim_comm_split) */
-    uint64_t n_round;         /* rounds that this rank has begun */
-    int64_t wait_ns;          /* how long it waits for a peer */
-    int64_t spin_ns;          /* of that, without sleep */
-    bool yields;              /* its CPU, before it sleeps */
-    uint64_t yield_at;        /* not before this round: the CPU went to others than ranks */
-    int64_t waited_ns;        /* all waits so far, for meters */
-    int64_t n_call;           /* collectives so far */
-    int64_t n_byte;           /* of their messages, each counted once */
-    whim_diag diag;           /* why the group ended */
+    int32_t seat, stride;        /* rank r has seat + r * stride */
+    int32_t set;                 /* of seats */
+    int32_t alike;               /* ranks that make the same calls (whim_comm_split); 0: all do */
+    struct whim_comm *of;        /* of all ranks, which counts for this one; NULL: it is that */
+    struct whim_comm_cuts *cuts; /* of a block: what was split with it */
+    uint64_t n_round;            /* rounds that this rank has begun */
+    int64_t wait_ns;             /* how long it waits for a peer */
+    int64_t spin_ns;             /* of that, without sleep */
+    bool yields;                 /* its CPU, before it sleeps */
+    uint64_t yield_at;           /* not before this round: the CPU went to others than ranks */
+    int64_t waited_ns;           /* all waits so far, for meters */
+    int64_t n_call;              /* collectives so far */
+    int64_t n_byte;              /* of their messages, each counted once */
+    whim_diag diag;              /* why the group ended */
 } whim_comm;
 
 typedef struct whim_comm_cfg {
@@ -62,13 +63,26 @@ typedef struct whim_comm_cfg {
 /* Each rank opens once. */
 void whim_comm_open(whim_comm *comm, const whim_comm_memory *memory, const whim_comm_cfg *cfg);
 
-/* Some of the ranks of a comm, with collectives of their own in between those of all: ranks are cut
- * into blocks of `span` neighbours, and a rank has one comm with those of its block, and one with
- * those that have its place in the other blocks. Order counts among the calls of one comm; the end
- * of one is the end of all. Each rank splits before its first call, and where it opened its comm
- * anew; both must outlive `comm`'s last call. Ranks of both are of one host. */
-typedef enum whim_comm_set { WHIM_COMM_ALL, WHIM_COMM_BLOCK, WHIM_COMM_ACROSS } whim_comm_set;
-void whim_comm_split(whim_comm *comm, int32_t span, whim_comm *block, whim_comm *across);
+/* Some of the ranks of a comm, with collectives of their own in between those of all. Ranks are cut
+ * into blocks of `span` neighbours; `reach` blocks beside each other are a group. A rank has one
+ * comm with its block, one with those that have its place in the other blocks of its group, and one
+ * with those that have its place in the other groups. Order counts among the calls of one comm; the
+ * end of one is the end of all. Ranks of a group make the same calls of all comms. Each rank splits
+ * before its first call, and where it opened its comm anew; `cuts` must outlive `comm`'s last call.
+ * Ranks of all but groups are of one host. */
+typedef enum whim_comm_set {
+    WHIM_COMM_ALL,
+    WHIM_COMM_BLOCK,
+    WHIM_COMM_BESIDE,
+    WHIM_COMM_ACROSS,
+    WHIM_COMM_SETS
+} whim_comm_set;
+
+typedef struct whim_comm_cuts {
+    whim_comm block, beside, across;
+} whim_comm_cuts;
+
+void whim_comm_split(whim_comm *comm, int32_t span, int32_t reach, whim_comm_cuts *cuts);
 
 /* Ends the group from outside, by a watchman that has seen a rank die. The first reason counts. */
 void whim_comm_abort(const whim_comm_memory *memory, const char *why);
@@ -117,20 +131,19 @@ WHIM_MUST_CHECK whim_err whim_comm_reduce_scatter_rows(whim_comm *comm, const wh
                                                        const float *x, const int64_t *cols,
                                                        int64_t n_row, float *out, const char *site);
 
-/* in holds send[r] bytes for each rank r in turn; out gets take[r] bytes from each. */
-WHIM_MUST_CHECK whim_err whim_comm_all_to_all(whim_comm *comm, const void *in, const int64_t *send,
-                                              void *out, const int64_t *take, const char *site);
-
-/* Rows of a matrix that every rank has room for, and of which each has made some. Who makes row i
- * follows from its key, a number that all ranks have: rank r if firsts[r] <= keys[i] < firsts[r +
- * 1], else nobody. So all know what travels from where to where, and nobody is told. */
+/* Rows of a matrix that every rank has room for, and of which each has made some. Which rows those
+ * are, and who wants them, follows from keys that all ranks have: key k is rank r's if firsts[r] <=
+ * k < firsts[r + 1], else nobody's. So all know what travels from where to where, and nobody is
+ * told. */
 typedef struct whim_comm_rows {
     char *x; /* [n, row_bytes] */
     int64_t n, row_bytes;
-    const int32_t *keys;    /* [n] */
-    const int32_t *firsts;  /* [n_rank + 1] */
-    int64_t wanted_by_each; /* rows for rank 0, then as many for rank 1 .. and for rank 0 again;
-                               0: all ranks want all rows */
+    const int32_t *keys;   /* [n, n_key] */
+    const int32_t *firsts; /* [n_rank + 1] */
+    int32_t n_key;         /* 0: a row has one key, and who has the key makes the row; else row i is
+                              made by rank i % n_rank, and wanted by all who have a key of it */
+    int64_t wanted_by_each; /* where n_key is 0: rows for rank 0, then as many for rank 1 .. and for
+                               rank 0 again; 0: all ranks want all rows */
 } whim_comm_rows;
 
 /* The rows that a rank wants are filled in; others, and those that nobody made, stay as they

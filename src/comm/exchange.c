@@ -4,20 +4,42 @@
  * the others picks its own out of it. */
 #include "comm/shared.h"
 
-static bool made_by(const whim_comm_rows *rows, int64_t i, int32_t rank)
+static bool is_of(const whim_comm_rows *rows, int32_t key, int32_t rank)
 {
-    return rows->keys[i] >= rows->firsts[rank] && rows->keys[i] < rows->firsts[rank + 1];
+    return key >= rows->firsts[rank] && key < rows->firsts[rank + 1];
 }
 
 static bool wanted_by(const whim_comm *comm, const whim_comm_rows *rows, int64_t i, int32_t rank)
 {
-    return rows->wanted_by_each == 0 || i / rows->wanted_by_each % comm->n_rank == rank;
+    bool wants = rows->n_key == 0 &&
+                 (rows->wanted_by_each == 0 || i / rows->wanted_by_each % comm->n_rank == rank);
+    for (int32_t k = 0; k < rows->n_key && !wants; k++) {
+        wants = is_of(rows, rows->keys[i * rows->n_key + k], rank);
+    }
+    return wants;
+}
+
+/* A key of row i is some other rank's. */
+static bool wanted_by_others(const whim_comm *comm, const whim_comm_rows *rows, int64_t i,
+                             int32_t rank)
+{
+    bool wants = false;
+    for (int32_t k = 0; k < rows->n_key && !wants; k++) {
+        int32_t key = rows->keys[i * rows->n_key + k];
+        wants =
+            key >= rows->firsts[0] && key < rows->firsts[comm->n_rank] && !is_of(rows, key, rank);
+    }
+    return wants;
 }
 
 /* Whether row i is in the message of `rank`. */
 static bool given_by(const whim_comm *comm, const whim_comm_rows *rows, int64_t i, int32_t rank)
 {
-    return made_by(rows, i, rank) && (rows->wanted_by_each == 0 || !wanted_by(comm, rows, i, rank));
+    if (rows->n_key > 0) {
+        return i % comm->n_rank == rank && wanted_by_others(comm, rows, i, rank);
+    }
+    return is_of(rows, rows->keys[i], rank) &&
+           (rows->wanted_by_each == 0 || !wanted_by(comm, rows, i, rank));
 }
 
 /* What a rank gives, and where it has been read up to. */
@@ -80,7 +102,7 @@ static int64_t messages_find(const whim_comm *comm, const whim_comm_rows *rows, 
 static int32_t keys_hash(const whim_comm_rows *rows)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)rows->wanted_by_each;
-    for (int64_t i = 0; i < rows->n; i++) {
+    for (int64_t i = 0; i < rows->n * (rows->n_key > 0 ? rows->n_key : 1); i++) {
         hash = (hash ^ (uint32_t)rows->keys[i]) * UINT64_C(0x9e3779b97f4a7c15);
     }
     return (int32_t)(hash >> 32);

@@ -187,7 +187,8 @@ static whim_err ended(whim_comm *comm)
     return err;
 }
 
-whim_err whim_comm_end(whim_comm *comm)
+/* For the reason in comm->diag. */
+static whim_err end(whim_comm *comm)
 {
     whim_comm_shared_end(comm->shared, comm->diag.text);
     return ended(comm);
@@ -197,7 +198,7 @@ whim_err whim_comm_end(whim_comm *comm)
 
 static void call_print(const whim_comm_call *c, char *out, size_t size)
 {
-    static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+    static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter",
                                         "exchange",   "broadcast",  "barrier"};
     bool known = c->kind >= 0 && c->kind <= WHIM_COMM_BARRIER;
     bool is_cut = c->kind == WHIM_COMM_ALL_GATHER || c->kind == WHIM_COMM_REDUCE_SCATTER ||
@@ -220,7 +221,7 @@ static whim_err late(whim_comm *comm, int32_t peer, const whim_comm_wait *wait,
               whim_comm_number(comm, peer), here, (double)wait->waited_ns / 1e9,
               round - atomic_load(&whim_comm_seat_of(comm, peer)->n_round),
               whim_comm_number(comm, comm->rank));
-    return whim_comm_end(comm);
+    return end(comm);
 }
 
 static whim_err differs(whim_comm *comm, int32_t peer, const whim_comm_call *mine,
@@ -231,7 +232,7 @@ static whim_err differs(whim_comm *comm, int32_t peer, const whim_comm_call *min
     call_print(its, there, sizeof there);
     whim_fail(&comm->diag, WHIM_ERR_DEVICE, "ranks disagree: rank %d calls %s, rank %d calls %s",
               whim_comm_number(comm, comm->rank), here, whim_comm_number(comm, peer), there);
-    return whim_comm_end(comm);
+    return end(comm);
 }
 
 static whim_err passed_by(whim_comm *comm, int32_t peer, const whim_comm_call *mine,
@@ -242,7 +243,7 @@ static whim_err passed_by(whim_comm *comm, int32_t peer, const whim_comm_call *m
     whim_fail(&comm->diag, WHIM_ERR_DEVICE,
               "ranks disagree: rank %d calls %s, rank %d is at \"%.31s\"",
               whim_comm_number(comm, comm->rank), here, whim_comm_number(comm, peer), site);
-    return whim_comm_end(comm);
+    return end(comm);
 }
 
 static bool has_come(whim_comm_seat *seat, uint32_t round)

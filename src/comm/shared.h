@@ -22,14 +22,12 @@
 
 enum {
     WHIM_COMM_TURNS = 6, /* pieces of a rank */
-    WHIM_COMM_SETS = 3,  /* of seats and pieces: whim_comm_set */
 };
 
 typedef enum whim_comm_kind {
     WHIM_COMM_ALL_REDUCE,
     WHIM_COMM_ALL_GATHER,
     WHIM_COMM_REDUCE_SCATTER,
-    WHIM_COMM_ALL_TO_ALL,
     WHIM_COMM_EXCHANGE,
     WHIM_COMM_BROADCAST,
     WHIM_COMM_BARRIER
@@ -232,9 +230,6 @@ static inline bool whim_comm_has_ended(struct whim_comm_shared *shared)
 
 /* Why it ended, also where another rank had a reason sooner, or died while it wrote it: DEVICE. */
 whim_err whim_comm_why(struct whim_comm_shared *shared, whim_diag *diag);
-
-/* The same for a reason in comm->diag. */
-whim_err whim_comm_end(whim_comm *comm);
 
 /* How long a rank waits for another, as far as it ran itself: what stops a whole machine for a
  * while is no fault of the rank that it waits for. Nor is work that takes long. */

@@ -6,18 +6,18 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static void part_open(whim_comm *comm, whim_comm_set set, whim_comm *out)
+/* The ranks first, first + stride .. of comm's, of which this rank is number `rank`. */
+static void part_open(whim_comm *comm, whim_comm_set set, int32_t stride, int32_t n_rank,
+                      whim_comm *out)
 {
-    bool across = set == WHIM_COMM_ACROSS;
-    int32_t span = comm->span, block = comm->rank / span, place = comm->rank % span;
-    int32_t first = across ? place : block * span;
+    int32_t rank = comm->rank / stride % n_rank, first = comm->rank - rank * stride;
     *out = (whim_comm){.shared = comm->shared,
-                       .rank = across ? block : place,
-                       .n_rank = across ? comm->n_rank / span : span,
+                       .rank = rank,
+                       .n_rank = n_rank,
                        .seat = (int32_t)set * comm->n_rank + first,
-                       .stride = across ? span : 1,
+                       .stride = stride,
                        .set = (int32_t)set,
-                       .span = span,
+                       .alike = comm->alike,
                        .of = comm,
                        .wait_ns = comm->wait_ns,
                        .spin_ns = comm->spin_ns,
@@ -25,13 +25,14 @@ static void part_open(whim_comm *comm, whim_comm_set set, whim_comm *out)
     atomic_store(&whim_comm_seat_of(out, out->rank)->pid, (int32_t)getpid());
 }
 
-void whim_comm_split(whim_comm *comm, int32_t span, whim_comm *block, whim_comm *across)
+void whim_comm_split(whim_comm *comm, int32_t span, int32_t reach, whim_comm_cuts *cuts)
 {
-    whim_check(comm->of == NULL && span > 0 && comm->n_rank % span == 0);
-    comm->span = span;
-    part_open(comm, WHIM_COMM_BLOCK, block);
-    part_open(comm, WHIM_COMM_ACROSS, across);
-    block->across = across;
+    whim_check(comm->of == NULL && span > 0 && reach > 0 && comm->n_rank % (span * reach) == 0);
+    comm->alike = span * reach;
+    part_open(comm, WHIM_COMM_BLOCK, 1, span, &cuts->block);
+    part_open(comm, WHIM_COMM_BESIDE, span, reach, &cuts->beside);
+    part_open(comm, WHIM_COMM_ACROSS, comm->alike, comm->n_rank / comm->alike, &cuts->across);
+    cuts->block.cuts = cuts;
 }
 
 static whim_comm_place *place_of(const whim_comm *comm, int32_t rank)
@@ -41,7 +42,7 @@ static whim_comm_place *place_of(const whim_comm *comm, int32_t rank)
 
 void whim_comm_place_tell(const whim_comm *comm, const char *site)
 {
-    if (comm->span == 0) {
+    if (comm->alike == 0) {
         return;
     }
     whim_comm_place *place = place_of(comm, comm->rank);
@@ -55,13 +56,13 @@ void whim_comm_place_tell(const whim_comm *comm, const char *site)
     atomic_store_explicit(&place->n_call, n + 1, memory_order_release);
 }
 
-/* Ranks of a block make the same calls of all comms in the same order; those of other blocks need
+/* Ranks of a group make the same calls of all comms in the same order; those of other groups need
  * not. Whoever has gone on from this very call had told its round before, so that is looked at
  * last. */
 bool whim_comm_passed_by(const whim_comm *comm, int32_t rank, uint32_t round, char site[32])
 {
     int32_t own = whim_comm_number(comm, comm->rank), its = whim_comm_number(comm, rank);
-    if (comm->span == 0 || own / comm->span != its / comm->span) {
+    if (comm->alike == 0 || own / comm->alike != its / comm->alike) {
         return false;
     }
     const whim_comm_place *mine = place_of(comm, comm->rank);

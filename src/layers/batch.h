@@ -25,7 +25,6 @@ enum { WHIM_LATE_ROWS = 32 };
  * wanted of all rows, are gathered. Of gathered rows, row i of rank r is number i * n_rank + r. */
 typedef struct whim_batch_cut {
     int32_t n_rank, rank;
-    bool across;               /* they are of other parts of ranks, which have the model each */
     int64_t n_row;             /* of each rank, padding included */
     int64_t n_seq;             /* chunks: two of each sequence */
     const int32_t *own;        /* [n_row]: which rows of the batch they are; -1: padding */

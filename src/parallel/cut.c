@@ -155,7 +155,6 @@ void whim_cut_view(const whim_cut_cfg *cfg, const int32_t *arrays, int64_t n_own
     *out = (whim_batch_cut){
         .n_rank = cfg->n_rank,
         .rank = cfg->rank,
-        .across = cfg->across,
         .n_row = n_own,
         .n_seq = 2 * n_seq,
         .own = arrays + at.own,

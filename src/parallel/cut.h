@@ -13,7 +13,6 @@ enum { WHIM_CUT_SETS = 2 }; /* steps under way */
 
 typedef struct whim_cut_cfg {
     int32_t n_rank, rank;       /* n_rank 0 or 1: nothing is cut */
-    bool across;                /* see whim_batch_cut */
     int64_t max_rows, max_seqs; /* of a step */
     int32_t n_set;
 } whim_cut_cfg;

@@ -2,7 +2,7 @@
 #include "ranks/join.h"
 
 #include "layers/ranks/dealt_experts.h"
-#include "weights/fingerprint.h"
+#include "weights/identity/fingerprint.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "ranks/order.h"
 
 #include "base/math/rng.h"
-#include "weights/fingerprint.h"
+#include "weights/identity/fingerprint.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -51,7 +51,7 @@ typedef struct whim_exec_cfg {
      * follow (whim_exec_follow). */
     struct whim_comm *comm;
     /* So many parts of ranks, neighbours, have the whole model each, and share the rows of steps;
-     * 0: none do. Ranks of a part cut it. With groups these are the ranks of a group. */
+     * 0: none do. Ranks of a part cut it. With groups these are the parts of each. */
     int32_t n_share;
     /* So many groups of ranks, neighbours, have sequences of their own; 0: all ranks have the same.
      * Limits are those of each. */

@@ -112,48 +112,6 @@ const checkop_case_family checkop_all_reduce = {
 COLUMNS(all_gather_v)
 COLUMNS(reduce_scatter_v)
 
-/* --- all_to_all_v ----------------------------------------------------------------------------- */
-
-static void all_to_all_v_make(checkop_case *c, int32_t index)
-{
-    comm_shape s = shape_make(c, index);
-    checkop_call *call = checkop_call_add(c, WHIM_OP_all_to_all_v);
-    only[0] = s.rows * s.cols;
-    *(whim_all_to_all_v_args *)(void *)call->args.bytes =
-        (whim_all_to_all_v_args){.send = only, .take = only, .n_rank = 1, .site = "test"};
-    checkop_operands(c, call, CHECKOP_JUNK, 3);
-}
-
-static const char *all_to_all_v_arguments(int32_t i, void *args)
-{
-    whim_all_to_all_v_args *a = args;
-    *a = (whim_all_to_all_v_args){.x = checkop_somewhere,
-                                  .send = three,
-                                  .take = three,
-                                  .y = checkop_somewhere + 8,
-                                  .n_rank = 3,
-                                  .site = "test"};
-    switch (i) {
-    case 0:
-        return "valid";
-    case 1:
-        return a->n_rank = 0, "n_rank = 0";
-    case 2:
-        return a->rank = 3, "rank = n_rank";
-    case 3:
-        return a->send = negative, "-1 bytes to a rank";
-    case 4:
-        return a->take = NULL, "take = NULL";
-    case 5:
-        return a->x = NULL, "x = NULL";
-    default:
-        return NULL;
-    }
-}
-
-const checkop_case_family checkop_all_to_all_v = {
-    N_HOSTILE, N_RANDOM, N_QUICK, all_to_all_v_make, all_to_all_v_arguments, NULL};
-
 /* --- moe_exchange ----------------------------------------------------------------------------- */
 
 static void moe_exchange_make(checkop_case *c, int32_t index)
@@ -210,6 +168,61 @@ static const char *moe_exchange_arguments(int32_t i, void *args)
 
 const checkop_case_family checkop_moe_exchange = {
     N_HOSTILE, N_RANDOM, N_QUICK, moe_exchange_make, moe_exchange_arguments, NULL};
+
+/* --- moe_dispatch ----------------------------------------------------------------------------- */
+
+static void moe_dispatch_make(checkop_case *c, int32_t index)
+{
+    static const int32_t firsts[] = {0, 8};
+    comm_shape s = shape_make(c, index);
+    checkop_call *call = checkop_call_add(c, WHIM_OP_moe_dispatch);
+    *(whim_moe_dispatch_args *)(void *)call->args.bytes = (whim_moe_dispatch_args){.firsts = firsts,
+                                                                                   .n_row = s.rows,
+                                                                                   .n_col = s.cols,
+                                                                                   .k_top = 2,
+                                                                                   .n_rank = 1,
+                                                                                   .site = "test"};
+    int32_t ids = checkop_bytes(c, "ids", CHECKOP_IN, CHECKOP_JUNK, s.rows, 8, 8, 4);
+    CHECKOP_BIND(c, call, moe_dispatch, ids, ids, 8);
+    checkop_operands(c, call, CHECKOP_JUNK, 3);
+}
+
+static const char *moe_dispatch_arguments(int32_t i, void *args)
+{
+    static const int32_t three_firsts[] = {0, 2, 2, 5}, falling[] = {0, 3, 2, 5};
+    whim_moe_dispatch_args *a = args;
+    *a = (whim_moe_dispatch_args){.x = checkop_somewhere,
+                                  .ids = (int32_t *)(void *)checkop_somewhere,
+                                  .firsts = three_firsts,
+                                  .n_row = 2,
+                                  .n_col = 4,
+                                  .k_top = 2,
+                                  .n_rank = 3,
+                                  .site = "test"};
+    switch (i) {
+    case 0:
+        return "valid";
+    case 1:
+        return a->n_rank = 0, "n_rank = 0";
+    case 2:
+        return a->rank = 3, "rank = n_rank";
+    case 3:
+        return a->firsts = falling, "a rank with -1 experts";
+    case 4:
+        return a->ids = NULL, "ids = NULL";
+    case 5:
+        return a->n_col = -1, "n_col < 0";
+    case 6:
+        return a->k_top = 0, "k_top = 0";
+    case 7:
+        return a->n_row = -1, "n_row < 0";
+    default:
+        return NULL;
+    }
+}
+
+const checkop_case_family checkop_moe_dispatch = {
+    N_HOSTILE, N_RANDOM, N_QUICK, moe_dispatch_make, moe_dispatch_arguments, NULL};
 
 /* --- broadcast, barrier ----------------------------------------------------------------------- */
 

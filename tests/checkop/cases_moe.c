@@ -170,6 +170,7 @@ typedef struct experts_shape {
     routing routing;
     bool apart;   /* results are not summed */
     whim_act act; /* as which a first call stores the rows */
+    bool chosen;  /* by a first call */
 } experts_shape;
 
 #define SAME(type) WHIM_DTYPE_##type, WHIM_DTYPE_##type, WHIM_DTYPE_##type
@@ -183,6 +184,20 @@ static const experts_shape experts_hostile[] = {
     {SAME(F32), 6, 4, 2, 16, 8, 0, 0, NOWHERE},
     {SAME(BF16), 9, 6, 2, 40, 24, 0, 1, SPREAD},
     {SAME(BF16), 1, 6, 2, 70, 34, 0, 1, SPREAD},
+    {SAME(BF16), 1, 6, 2, 64, 64, 0, 0, SPREAD},
+    {SAME(BF16), 9, 12, 3, 128, 64, 3, 1, BROKEN},
+    {SAME(BF16), 12, 3, 2, 64, 192, 0, 0, SPREAD},
+    {SAME(BF16), 5, 4, 2, 64, 64, 0, 0, NOWHERE},
+    {SAME(BF16), 30, 8, 2, 64, 64, 0, 1, ONE},   /* 60 rows of few */
+    {SAME(BF16), 150, 16, 4, 64, 64, 1, 0, ONE}, /* 600: several items */
+    {SAME(BF16), 200, 3, 2, 128, 64, 0, 0, ONE}, /* and of many */
+    {SAME(BF16), 133, 4, 2, 64, 320, 0, 1, SPREAD},
+    {SAME(BF16), 190, 2, 2, 64, 64, 0, 0, SPREAD}, /* parts of 96 */
+    {SAME(BF16), 330, 5, 3, 64, 64, 3, 3, BROKEN},
+    {SAME(BF16), 70, 6, 4, 64, 64, 0, 0, SPREAD}, /* parts of 32 to 64 of few */
+    {SAME(BF16), 6, 12, 3, 64, 64, 0, 0, SPREAD, .chosen = true},
+    {SAME(BF16), 8, 200, 8, 128, 64, 1, 1, SPREAD, .chosen = true},
+    {SAME(F32), 5, 12, 3, 33, 17, 0, 0, SPREAD, .chosen = true},
     {SAME(F16), 3, 1, 1, 17, 5, 2, 0, ONE},
     {SAME(FP8), 3, 5, 2, 128, 128, 2, 1, SPREAD},
     {SAME(FP8), 1, 5, 2, 128, 128, 2, 1, SPREAD},
@@ -270,10 +285,29 @@ static int32_t experts_rows(checkop_case *c, const experts_shape *s)
     return checkop_bound(store, offsetof(whim_narrow_args, y));
 }
 
+/* The experts of the rows come from a first call. */
+static int32_t experts_choice(checkop_case *c, const experts_shape *s, int32_t *weights)
+{
+    checkop_call *choice = checkop_call_add(c, WHIM_OP_moe_topk);
+    whim_moe_topk_args *a = (void *)choice->args.bytes;
+    *a = (whim_moe_topk_args){.logits_stride = s->experts,
+                              .n_row = s->rows,
+                              .n_expert = s->experts,
+                              .k_top = s->k,
+                              .renormalize = true,
+                              .scale = 1.0f};
+    checkop_operands(c, choice, CHECKOP_SANE, 0);
+    *weights = checkop_bound(choice, offsetof(whim_moe_topk_args, weights));
+    return checkop_bound(choice, offsetof(whim_moe_topk_args, ids));
+}
+
 static void experts_build(checkop_case *c, const experts_shape *s)
 {
     bool stored = s->act != WHIM_ACT_F32;
-    int32_t rows = stored ? experts_rows(c, s) : 0;
+    int32_t rows = stored ? experts_rows(c, s) : 0, weights = 0;
+    int32_t ids = s->chosen ? experts_choice(c, s, &weights)
+                            : checkop_bytes(c, "ids", CHECKOP_IN, CHECKOP_GIVEN, s->rows, 4 * s->k,
+                                            4 * s->k, 4);
     int64_t up_rows = s->experts * whim_moe_pitch(s->ff);
     int64_t down_rows = s->experts * whim_moe_pitch(s->d);
     c->dtype = s->gate == WHIM_DTYPE_BF16 ? s->gate : s->down;
@@ -289,9 +323,10 @@ static void experts_build(checkop_case *c, const experts_shape *s)
     a->n_row = s->rows;
     a->n_expert = s->experts;
     a->k_top = s->k;
-    int32_t ids =
-        checkop_bytes(c, "ids", CHECKOP_IN, CHECKOP_GIVEN, s->rows, 4 * s->k, 4 * s->k, 4);
     CHECKOP_BIND(c, call, moe_experts, ids, ids, 4 * s->k);
+    if (s->chosen) {
+        CHECKOP_BIND(c, call, moe_experts, weights, weights, 4 * s->k);
+    }
     if (stored) {
         CHECKOP_BIND(c, call, moe_experts, x, rows, c->buf[rows].stride_bytes);
     }
@@ -300,12 +335,17 @@ static void experts_build(checkop_case *c, const experts_shape *s)
     if (stored) {
         c->buf[rows].by_row = false; /* the first call writes all of them */
     }
+    if (s->chosen) {
+        c->buf[ids].by_row = c->buf[weights].by_row = false;
+    }
     c->param[PARAM_IDS] = ids;
     c->param[PARAM_EXPERTS] = s->experts;
     c->param[PARAM_K] = c->param[PARAM_STRIDE] = s->k;
     c->param[PARAM_ROUTING] = s->routing;
-    c->refill = experts_refill;
-    experts_refill(c);
+    if (!s->chosen) {
+        c->refill = experts_refill;
+        experts_refill(c);
+    }
     double used = (double)(s->rows * s->k < s->experts ? s->rows * s->k : s->experts);
     c->flops = 6.0 * (double)(s->rows * s->k) * (double)(s->d * s->ff);
     c->traffic = used * ((double)(s->ff * (whim_dtype_row_bytes(s->gate, s->d) +
@@ -321,7 +361,7 @@ static int64_t whole_blocks(whim_dtype dtype, int64_t k)
 
 static void experts_make(checkop_case *c, int32_t index)
 {
-    experts_shape s;
+    experts_shape s = {0};
     checkop_rng *rng = &c->rng;
     if (index < N_EXPERTS) {
         s = experts_hostile[index];

@@ -40,9 +40,8 @@ typedef struct rank_call {
     whim_op op;
     int64_t number, n_row, n_col, root;
     int64_t cols[MAX_RANKS];
-    int64_t send[MAX_RANKS][MAX_RANKS]; /* bytes from .. to .. */
-    int64_t total;                      /* of cols */
-    /* of moe_exchange, whose rows have K_TOP results of n_col / K_TOP each */
+    int64_t total; /* of cols */
+    /* of moe_dispatch, and of moe_exchange, whose rows have K_TOP results of n_col / K_TOP each */
     int32_t firsts[MAX_RANKS + 1], ids[MAX_ROWS * K_TOP];
     bool all;
 } rank_call;
@@ -51,10 +50,10 @@ static rank_call call_make(const team *t, int64_t number)
 {
     static const whim_op ops[] = {
         WHIM_OP_all_reduce,       WHIM_OP_all_reduce,   WHIM_OP_all_gather_v, WHIM_OP_all_gather_v,
-        WHIM_OP_reduce_scatter_v, WHIM_OP_all_to_all_v, WHIM_OP_moe_exchange, WHIM_OP_moe_exchange,
-        WHIM_OP_reduce_scatter_v, WHIM_OP_broadcast,    WHIM_OP_barrier};
+        WHIM_OP_reduce_scatter_v, WHIM_OP_moe_dispatch, WHIM_OP_moe_exchange, WHIM_OP_moe_exchange,
+        WHIM_OP_reduce_scatter_v, WHIM_OP_broadcast,    WHIM_OP_barrier,      WHIM_OP_moe_dispatch};
     checkop_rng rng = {.state = t->seed * 1000 + (uint64_t)number};
-    rank_call c = {.op = ops[checkop_range(&rng, 0, 10)], .number = number};
+    rank_call c = {.op = ops[checkop_range(&rng, 0, 11)], .number = number};
     bool large = checkop_chance(&rng, 2);
     c.n_row = checkop_pick(&rng, 0, 1, 1, 2, 3, checkop_range(&rng, 4, 9));
     c.n_col = large ? checkop_range(&rng, 2000, MAX_ELEMS / 9) : checkop_range(&rng, 0, 300);
@@ -66,9 +65,6 @@ static rank_call call_make(const team *t, int64_t number)
         int64_t most = c.n_col / t->n_rank;
         c.cols[r] = checkop_chance(&rng, 4) ? 0 : checkop_range(&rng, 0, most);
         c.total += c.cols[r];
-        for (int32_t to = 0; to < t->n_rank; to++) {
-            c.send[r][to] = checkop_chance(&rng, 4) ? 0 : checkop_range(&rng, 0, 4 * most);
-        }
     }
     for (int32_t r = 0; r < t->n_rank; r++) { /* a rank may have no expert */
         c.firsts[r + 1] = c.firsts[r] + (int32_t)checkop_range(&rng, 0, 3);
@@ -135,21 +131,6 @@ static int64_t wanted_scatter(rank_side *s, const rank_call *c)
     return c->n_row * own;
 }
 
-static int64_t wanted_exchange(rank_side *s, const rank_call *c)
-{
-    int64_t done = 0;
-    for (int32_t r = 0; r < s->of->n_rank; r++) {
-        int64_t at = 0, bytes = c->send[r][s->comm.rank];
-        for (int32_t to = 0; to < s->comm.rank; to++) {
-            at += c->send[r][to];
-        }
-        input_fill(s->of, c, r, s->other);
-        memcpy((char *)s->wanted + done, (char *)s->other + at, (size_t)bytes);
-        done += bytes;
-    }
-    return done;
-}
-
 static int64_t wanted_results(rank_side *s, const rank_call *c)
 {
     int64_t n_col = c->n_col / K_TOP;
@@ -167,6 +148,29 @@ static int64_t wanted_results(rank_side *s, const rank_call *c)
     return c->n_row * K_TOP * n_col * 4;
 }
 
+static bool has_expert(const rank_call *c, int64_t row, int32_t rank)
+{
+    for (int64_t k = row * K_TOP; k < (row + 1) * K_TOP; k++) {
+        if (c->ids[k] >= c->firsts[rank] && c->ids[k] < c->firsts[rank + 1]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int64_t wanted_rows(rank_side *s, const rank_call *c)
+{
+    int64_t n_col = c->n_col;
+    input_fill(s->of, c, s->comm.rank, s->wanted);
+    for (int64_t i = 0; i < c->n_row; i++) {
+        input_fill(s->of, c, (int32_t)(i % s->of->n_rank), s->other);
+        if (has_expert(c, i, s->comm.rank)) {
+            memcpy(s->wanted + i * n_col, s->other + i * n_col, (size_t)n_col * 4);
+        }
+    }
+    return c->n_row * n_col * 4;
+}
+
 /* Bytes of the result; *in_place: it lies where the input was. */
 static int64_t wanted_make(rank_side *s, const rank_call *c, bool *in_place)
 {
@@ -178,6 +182,8 @@ static int64_t wanted_make(rank_side *s, const rank_call *c, bool *in_place)
     case WHIM_OP_broadcast:
         input_fill(s->of, c, (int32_t)c->root, s->wanted);
         return c->n_col;
+    case WHIM_OP_moe_dispatch:
+        return wanted_rows(s, c);
     case WHIM_OP_moe_exchange:
         return wanted_results(s, c);
     case WHIM_OP_barrier:
@@ -190,17 +196,14 @@ static int64_t wanted_make(rank_side *s, const rank_call *c, bool *in_place)
         wanted_gather(s, c);
         return c->n_row * c->total * 4;
     }
-    return c->op == WHIM_OP_reduce_scatter_v ? wanted_scatter(s, c) * 4 : wanted_exchange(s, c);
+    return wanted_scatter(s, c) * 4;
 }
 
 /* --- a call ----------------------------------------------------------------------------------- */
 
-static whim_err queue(rank_side *s, const rank_call *c, int64_t *take)
+static whim_err queue(rank_side *s, const rank_call *c)
 {
     int32_t n = s->of->n_rank, rank = s->comm.rank;
-    for (int32_t r = 0; r < n; r++) {
-        take[r] = c->send[r][rank];
-    }
     switch (c->op) {
     case WHIM_OP_all_reduce:
         return whim_op_all_reduce(s->stream,
@@ -212,10 +215,6 @@ static whim_err queue(rank_side *s, const rank_call *c, int64_t *take)
         return whim_op_reduce_scatter_v(
             s->stream,
             &(whim_reduce_scatter_v_args){s->x, c->cols, s->y, c->n_row, n, rank, "scatter"});
-    case WHIM_OP_all_to_all_v:
-        return whim_op_all_to_all_v(
-            s->stream,
-            &(whim_all_to_all_v_args){s->x, c->send[rank], take, s->y, n, rank, "exchange"});
     case WHIM_OP_moe_exchange: /* ids lie in y */
         return whim_op_moe_exchange(s->stream, &(whim_moe_exchange_args){.x = s->x,
                                                                          .ids = s->y,
@@ -227,6 +226,16 @@ static whim_err queue(rank_side *s, const rank_call *c, int64_t *take)
                                                                          .rank = rank,
                                                                          .all = c->all,
                                                                          .site = "results"});
+    case WHIM_OP_moe_dispatch:
+        return whim_op_moe_dispatch(s->stream, &(whim_moe_dispatch_args){.x = s->x,
+                                                                         .ids = s->y,
+                                                                         .firsts = c->firsts,
+                                                                         .n_row = c->n_row,
+                                                                         .n_col = c->n_col,
+                                                                         .k_top = K_TOP,
+                                                                         .n_rank = n,
+                                                                         .rank = rank,
+                                                                         .site = "rows"});
     case WHIM_OP_broadcast:
         return whim_op_broadcast(s->stream, &(whim_broadcast_args){.x = s->x,
                                                                    .bytes = c->n_col,
@@ -238,14 +247,14 @@ static whim_err queue(rank_side *s, const rank_call *c, int64_t *take)
 }
 
 /* At once, or as a graph that is replayed. */
-static whim_err run(rank_side *s, const rank_call *c, int64_t *take, bool as_graph)
+static whim_err run(rank_side *s, const rank_call *c, bool as_graph)
 {
     whim_graph *graph = NULL;
     if (!as_graph) {
-        return queue(s, c, take);
+        return queue(s, c);
     }
     WHIM_TRY(s->stream->vt->capture_begin(s->stream));
-    whim_err err = queue(s, c, take);
+    whim_err err = queue(s, c);
     whim_err end = s->stream->vt->capture_end(s->stream, &graph);
     err = err != WHIM_ERR_OK ? err : end;
     err = err != WHIM_ERR_OK ? err : s->stream->vt->replay(s->stream, graph);
@@ -256,15 +265,15 @@ static whim_err run(rank_side *s, const rank_call *c, int64_t *take, bool as_gra
 
 static whim_err call_run(rank_side *s, const rank_call *c, bool as_graph, bool in_place)
 {
-    int64_t take[MAX_RANKS], bytes = (int64_t)MAX_ELEMS * 4;
+    int64_t bytes = (int64_t)MAX_ELEMS * 4;
     input_fill(s->of, c, s->comm.rank, s->in);
     memset(s->other, 0x5a, (size_t)bytes);
-    if (c->op == WHIM_OP_moe_exchange) {
+    if (c->op == WHIM_OP_moe_exchange || c->op == WHIM_OP_moe_dispatch) {
         memcpy(s->other, c->ids, sizeof c->ids);
     }
     WHIM_TRY(whim_stream_copy_in(s->stream, s->x, s->in, bytes));
     WHIM_TRY(whim_stream_copy_in(s->stream, s->y, s->other, bytes));
-    WHIM_TRY(run(s, c, take, as_graph));
+    WHIM_TRY(run(s, c, as_graph));
     WHIM_TRY(whim_stream_copy_out(s->stream, s->got, in_place ? s->x : s->y, bytes));
     return whim_stream_sync(s->stream);
 }

@@ -2,8 +2,9 @@
 /* Products on levels that round activations to BF16 for a unit that takes no others, and attention
  * over BF16 pages on levels that add it up on such a unit. Sums of products differ from the law's
  * in proportion to sum |w x|, not to the result, so `linear` is judged by that; attention by the
- * largest value that could have been weighed. What is made of them (a chosen id, a program's later
- * values) has no bound and is judged by rows alone and by thread counts only. */
+ * largest value that could have been weighed; experts of a GPU's sorted rows by both products, and by
+ * what rounding between them may tip. What is made of products otherwise (a chosen id, a program's
+ * later values) has no bound and is judged by rows alone and by thread counts only. */
 #include "checkop/compare.h"
 
 #include "tensor/half.h"
@@ -12,10 +13,20 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_product(whim_op op, const checkop_run *run)
+/* Experts that a GPU may have as one product of sorted rows; others have the law's bits there. */
+static bool is_sorted(const whim_moe_experts_args *a)
 {
+    enum { STAGE = 64 };
+    return a->gate.dtype == WHIM_DTYPE_BF16 && a->up.dtype == WHIM_DTYPE_BF16 &&
+           a->down.dtype == WHIM_DTYPE_BF16 && a->gate.k % STAGE == 0 && a->down.k % STAGE == 0;
+}
+
+static bool is_product(const checkop_call *call, const checkop_run *run)
+{
+    whim_op op = call->op;
     return op == WHIM_OP_linear || op == WHIM_OP_linear_swiglu || op == WHIM_OP_linear_topk ||
-           (op == WHIM_OP_moe_experts && !run->rounds_first);
+           (op == WHIM_OP_moe_experts &&
+            (!run->rounds_first || is_sorted((const void *)call->args.bytes)));
 }
 
 static bool is_attention_over_bf16(const checkop_call *call)
@@ -29,7 +40,7 @@ bool checkop_rounded(const checkop_case *c, const checkop_run *run)
 {
     bool product = false, bf16 = false;
     for (int32_t i = 0; i < c->n_call; i++) {
-        product |= is_product(c->call[i].op, run);
+        product |= is_product(&c->call[i], run);
         if (run->attn_matrix && is_attention_over_bf16(&c->call[i])) {
             return true;
         }
@@ -130,6 +141,70 @@ static double attn_slack(const checkop_case *c, const whim_attn_paged_args *a, i
     return ldexp(largest, -bits) + 0x1p-120;
 }
 
+static double float_at(const checkop_buf *b, int64_t row, int64_t col)
+{
+    float value;
+    memcpy(&value, b->init + b->head + row * b->stride_bytes + 4 * col, sizeof value);
+    return (double)value;
+}
+
+/* A product of BF16, each factor with its own error, and how far it may be off. */
+typedef struct estimate {
+    double value, off;
+} estimate;
+
+static double weight_at(const checkop_buf *w, int64_t row, int64_t col)
+{
+    uint16_t bits;
+    memcpy(&bits, w->init + w->head + row * w->stride_bytes + 2 * col, sizeof bits);
+    return (double)whim_bf16_to_f32(bits);
+}
+
+/* Row `row` of x as BF16 with row `at` of w. */
+static estimate product_of(const checkop_buf *w, int64_t at, const checkop_buf *x, int64_t row,
+                           int64_t k)
+{
+    double sum = 0.0, size = 0.0;
+    for (int64_t i = 0; i < k; i++) {
+        double value = (double)whim_bf16_to_f32(whim_f32_to_bf16((float)float_at(x, row, i)));
+        double term = weight_at(w, at, i) * value;
+        sum += term;
+        size += fabs(term);
+    }
+    return (estimate){sum, ldexp(size, -rounded_rows_bits(WHIM_OP_linear)) + 0x1p-100};
+}
+
+/* SwiGLU changes by at most 1.1 of what gate does, times up; then it is rounded to BF16, of 8 bits. */
+static estimate act_of(estimate g, estimate u)
+{
+    double silu = g.value / (1.0 + exp(-g.value)), value = silu * u.value;
+    double off = 1.1 * g.off * (fabs(u.value) + u.off) + fabs(silu) * u.off;
+    return (estimate){value, off + 0x1p-8 * (fabs(value) + off)};
+}
+
+/* Column `col` of the experts of row `row`, added up. */
+static estimate experts_of(const checkop_case *c, const whim_moe_experts_args *a, int64_t row,
+                           int64_t col)
+{
+    const checkop_buf *x = find(c, "x"), *ids = find(c, "ids"), *weights = find(c, "weights");
+    const checkop_buf *gate = find(c, "gate"), *up = find(c, "up"), *down = find(c, "down");
+    int64_t d = a->gate.k, ff = a->down.k;
+    estimate all = {0.0, 0x1p-100};
+    for (int64_t j = 0; j < a->k_top; j++) {
+        int32_t e;
+        memcpy(&e, ids->init + ids->head + row * ids->stride_bytes + 4 * j, sizeof e);
+        double weight = float_at(weights, row, j);
+        for (int64_t i = 0; i < ff && e >= 0 && e < a->n_expert; i++) {
+            int64_t at = e * whim_moe_pitch(ff) + i;
+            estimate act = act_of(product_of(gate, at, x, row, d), product_of(up, at, x, row, d));
+            double w = weight * weight_at(down, e * whim_moe_pitch(d) + col, i);
+            all.value += w * act.value;
+            all.off += fabs(w) * (act.off + 0x1p-16 * (fabs(act.value) + act.off));
+        }
+    }
+    return all;
+}
+
 static bool near(double want, double got, double limit)
 {
     return isinf(limit) || (isnan(want) && isnan(got)) || want == got || fabs(want - got) <= limit;
@@ -155,6 +230,12 @@ bool checkop_rounded_near(const checkop_case *c, const checkop_run *run, int64_t
         int bits = run->rounds_first ? rounded_rows_bits(WHIM_OP_attn_paged)
                                      : rounded_bits(WHIM_OP_attn_paged);
         return near((double)want, (double)got, attn_slack(c, a, col, bits));
+    }
+    const whim_moe_experts_args *experts = (const void *)subject->args.bytes;
+    if (c->n_call == 1 && run->rounds_first && subject->op == WHIM_OP_moe_experts &&
+        experts->weights != NULL) {
+        estimate right = experts_of(c, experts, row, col);
+        return want == got || near(right.value, (double)got, right.off);
     }
     if (c->n_call != 1 || c->call[0].op != WHIM_OP_linear || w == NULL || x == NULL) {
         return true;

@@ -65,8 +65,14 @@ serve_it --dp 2 --ep 4
 expect "--ep over groups of several" 1 err "--ep: experts were to be dealt to 4 ranks in groups of 2" err "(--tp)"
 serve_it --cp 2 --dp 2
 expect "--cp and --dp beyond the ranks" 1 err "--dp: 2 ranks cannot be 2 groups with requests of their own, each of 2 parts"
-serve_it --cp 2 --dp 2 --tp 8
-expect "--cp and --dp, and a cut model" 1 err "--dp: 8 ranks would be 2 groups of 2 parts" err "--tp 4 will do"
+serve_it --cp 2 --dp 2 --tp 6
+expect "--cp and --dp that do not divide --tp" 1 err "--dp: 6 ranks cannot be 2 groups with requests of their own, each of 2 parts"
+run_it inspect shape:qwen3-8b --tp 8 --cp 2 --dp 2 --json
+expect_python "inspect --cp and --dp, and a cut model" "
+ranks = json.loads(text)['ranks']
+# A token of each group: of both, a sum of 4,096 behind the embedding and two in each of 36 layers; the best of two ranks, and of two groups.
+assert [(r['n_head'], r['n_kv'], r['d_ff']) for r in ranks] == 8 * [(16, 4, 6144)], ranks
+assert all(r['token_comm'] == ((1 + 36 * 2) * 4 * 4096 + 2 * 8 + 2 * 8) for r in ranks), ranks[0]"
 run_it inspect shape:qwen3-8b --tp 4 --cp 2 --dp 2 --json
 expect_python "inspect --cp and --dp" "
 ranks = json.loads(text)['ranks']

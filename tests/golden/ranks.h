@@ -21,6 +21,7 @@ typedef struct rank_member {
     bool shares;       /* parts have the whole model each, and some of the rows */
     bool groups;       /* groups have the whole model each, and sequences of their own */
     int32_t span;      /* ranks of a part or group, which cut its model, or share rows; 0: one */
+    int32_t cut;       /* of a group that shares rows: so many have its model together; 0: one */
     bool deals;        /* each rank has whole experts, and a part of the rows if it shares */
     int32_t deal_span; /* and cuts the rest, and so many have an expert together; 0: not so */
     bool once;         /* the logits of one plan, and nothing else */

@@ -39,10 +39,12 @@ static whim_engine *open_engine(const rank_member *m, whim_comm *comm, whim_diag
         .graphs = m->graphs ? WHIM_GRAPHS_ON : WHIM_GRAPHS_OFF,
         .n_rank = m->n_rank,
         .n_share = !m->shares  ? 0
-                   : m->groups ? m->span
+                   : m->groups ? m->span / (m->cut > 0 ? m->cut : 1)
                                : blocks_of(m),
         .n_group = m->groups ? blocks_of(m) : 0,
-        .n_deal = m->deals ? (m->shares && m->span > 0 ? m->span : m->n_rank) /
+        .n_deal = m->deals ? (m->cut > 0                 ? m->cut
+                              : m->shares && m->span > 0 ? m->span
+                                                         : m->n_rank) /
                                  (m->deal_span > 0 ? m->deal_span : 1)
                            : 0,
         .deal_cut = m->deal_span > 0,

@@ -67,6 +67,11 @@ static void check_parts(const char *model, rank_member like, int32_t deal_span)
         check_on_guard(model, &part[0], like, 2 * span);
         if (!odd) {
             check_same(model, &part[0], like, 3 * span);
+            like.groups = true;
+            like.cut = span;
+            like.span = 2 * span;
+            check_same(model, &part[0], like, 4 * span);
+            check_on_guard(model, &part[0], like, 4 * span);
         }
     } else {
         tally_check(false, model, "%s", like.diag.text);

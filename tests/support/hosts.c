@@ -146,7 +146,7 @@ static void fill(whim_hosts_rank *rank, float *x, int64_t n)
     }
 }
 
-enum { MOST = 300000, MOST_LETTER = 70000 };
+enum { MOST = 300000, MOST_LETTER = 70000, ROWS = 23 };
 
 static whim_err sums(whim_hosts_rank *rank, float *x, float *y, int64_t n)
 {
@@ -167,16 +167,23 @@ static whim_err sums(whim_hosts_rank *rank, float *x, float *y, int64_t n)
 static whim_err moves(whim_hosts_rank *rank, float *x, float *y, int64_t n)
 {
     whim_comm *c = &rank->comm;
-    int64_t send[WHIM_HOSTS_RANKS], take[WHIM_HOSTS_RANKS], total = 0;
-    fill(rank, x, n);
-    for (int32_t r = 0; r < c->n_rank; r++) {
-        send[r] = n * 4 / c->n_rank * ((r + c->rank) % 3) / 2;
-        take[r] = send[r];
-        total += take[r];
+    int32_t keys[2 * ROWS], firsts[WHIM_HOSTS_RANKS + 1];
+    int64_t take[WHIM_HOSTS_RANKS], total = 0;
+    for (int32_t r = 0; r <= c->n_rank; r++) {
+        firsts[r] = r;
     }
-    WHIM_TRY(whim_comm_all_to_all(c, x, send, y, take, "each"));
-    hash_in(rank, y, total);
-    total = 0;
+    for (int32_t i = 0; i < 2 * ROWS; i++) {
+        keys[i] = (int32_t)((i * 5 + n) % (c->n_rank + 2)) - 1;
+    }
+    fill(rank, x, n);
+    const whim_comm_rows rows = {.x = (char *)x,
+                                 .n = ROWS,
+                                 .row_bytes = n * 4 / ROWS,
+                                 .keys = keys,
+                                 .firsts = firsts,
+                                 .n_key = 2};
+    WHIM_TRY(whim_comm_exchange(c, NULL, &rows, "rows"));
+    hash_in(rank, x, n * 4);
     for (int32_t r = 0; r < c->n_rank; r++) {
         take[r] = r == 1 ? 0 : n * 4 / (c->n_rank + r);
         total += take[r];

@@ -145,12 +145,6 @@ static whim_err groups_check(const whim_engine *e, whim_diag *diag)
             "that share prompts: the product of the two divides the ranks",
             n_rank, n_group, e->cfg.n_share);
     }
-    if (e->cfg.n_share > 1 && n_rank != n_group * e->cfg.n_share) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "%d ranks would be %d groups of %d parts that cut the model and share "
-                         "prompts; so far such parts have one rank: --tp %d will do",
-                         n_rank, n_group, e->cfg.n_share, n_group * e->cfg.n_share);
-    }
     WHIM_TRY(hosts_check(e, n_rank / n_group, diag));
     if (e->cfg.record_steps != NULL) {
         whim_engine_blame(e, "record_steps");
@@ -201,10 +195,12 @@ static whim_err deal_check(const whim_engine *e, whim_diag *diag)
                          "cut it, or share its prompts",
                          n_deal, e->ckpt.config.arch->name);
     }
-    if (e->cfg.n_group > 1 && e->cfg.n_share > 1) {
+    if (e->cfg.n_group > 1 && e->cfg.n_share > 1 && cut_ranks(e) == 1) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "experts cannot be dealt to %d ranks where groups with requests of their "
-                         "own share prompts; leave out --cp, --dp or --ep",
+                         "own share prompts and each rank has the rest whole; with more ranks "
+                         "(--tp) a part of several has the model and deals its experts, or leave "
+                         "out --cp, --dp or --ep",
                          n_deal);
     }
     if (n_deal > n_expert) {
@@ -273,7 +269,7 @@ whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
     bool wide = groups && e->cfg.n_group < n_rank && !shares;
     e->binder.n_wide = wide ? n_rank : 0;
     e->binder.wide_rank = wide ? e->cfg.rank : 0;
-    e->runner_cfg.meets = wide || (groups && deals);
+    e->runner_cfg.meets = wide || (groups && deals && !shares);
     e->binder.ckpt = &e->ckpt;
     e->runner_cfg.comm = e->cfg.comm;
     e->binder.comm = e->cfg.comm;

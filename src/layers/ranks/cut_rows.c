@@ -46,15 +46,14 @@ whim_err whim_cut_gather(whim_stream *s, const whim_batch *batch, int64_t n_part
                          const int64_t *cols, const float *x, float *y, const char *site)
 {
     const whim_batch_cut *cut = batch->cut;
-    return whim_op_all_gather_v(
-        s, &(whim_all_gather_v_args){.x = x,
-                                     .cols = cols,
-                                     .y = y,
-                                     .n_row = n_part * cut->n_row,
-                                     .n_rank = cut->n_rank,
-                                     .rank = cut->rank,
-                                     .site = site,
-                                     .among = cut->across ? WHIM_AMONG_ACROSS : WHIM_AMONG_OWN});
+    return whim_op_all_gather_v(s, &(whim_all_gather_v_args){.x = x,
+                                                             .cols = cols,
+                                                             .y = y,
+                                                             .n_row = n_part * cut->n_row,
+                                                             .n_rank = cut->n_rank,
+                                                             .rank = cut->rank,
+                                                             .site = site,
+                                                             .among = WHIM_AMONG_BESIDE});
 }
 
 whim_err whim_cut_join(whim_stream *s, const whim_batch *batch, const int64_t *cols, const float *x,

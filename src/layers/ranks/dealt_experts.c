@@ -78,7 +78,8 @@ whim_deal_space whim_deal_space_take(whim_bump *bump, const whim_deal *deal, con
     }
     s.results = whim_bump_rows(bump, n_all, k * c->d_model);
     if (apart) {
-        s.padded = whim_bump_rows(bump, n_each, c->d_model + k);
+        s.padded =
+            whim_bump_rows(bump, n_each < deal->n_slot ? n_each : deal->n_slot, c->d_model + k);
         s.chosen = whim_bump_take(bump, n_each * choice);
         s.rows = whim_bump_rows(bump, n_all, c->d_model + k);
         s.all_chosen = whim_bump_take(bump, n_all * choice);

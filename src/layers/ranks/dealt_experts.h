@@ -28,8 +28,8 @@ enum { WHIM_DEAL_SLOTS = 64 };
 
 /* As what a message takes rows of a storage type: words of 4 bytes. */
 typedef struct whim_deal_form {
-    const int64_t *cols;      /* [n_rank] of a row; NULL: it is no whole number of them */
-    const int64_t *cols_with; /* [n_rank] of a row with its choices behind it */
+    int64_t words;            /* of a row; 0: they are no whole number */
+    const int64_t *cols_with; /* [n_rank] words of a row with its choices behind it */
     int64_t stride;           /* from such a row to the next, in elements */
 } whim_deal_form;
 
@@ -59,7 +59,7 @@ typedef struct whim_deal_space {
     int32_t *chosen;  /* [n_row or n_each, top_k] of this rank, without those of padding */
     float *sums;      /* [n_own, d_model] of the rows that are this rank's to sum */
     /* where ranks have rows of their own */
-    void *padded;        /* [n_each] rows of this rank, as they travel */
+    void *padded;        /* rows of this rank as they travel with their choices: n_slot, at most */
     void *rows;          /* [n_all] of all ranks */
     int32_t *all_chosen; /* [n_all, top_k] */
 } whim_deal_space;

@@ -13,17 +13,16 @@ static int64_t blocks_for(int64_t bytes, int64_t block_bytes)
 bool whim_deal_forms_make(whim_deal *deal, const whim_config *config, whim_arena *arena)
 {
     int64_t n = deal->n_rank, d = config->d_model, ids = config->moe.top_k * (int64_t)WORD;
-    int64_t *cols = whim_arena_alloc_array(arena, 2 * WHIM_ACT_COUNT * n, sizeof *cols);
-    for (int32_t i = 0; i < WHIM_ACT_COUNT && cols != NULL; i++, cols += 2 * n) {
+    int64_t *cols = whim_arena_alloc_array(arena, WHIM_ACT_COUNT * n, sizeof *cols);
+    for (int32_t i = 0; i < WHIM_ACT_COUNT && cols != NULL; i++, cols += n) {
         whim_act act = (whim_act)i;
         int64_t block = whim_act_block(act);
         int64_t stride = d + blocks_for(ids, whim_act_bytes(act, block)) * block;
         bool whole = d % block == 0 && whim_act_bytes(act, d) % WORD == 0 &&
                      whim_act_bytes(act, stride) % WORD == 0;
-        deal->forms[i] = (whim_deal_form){whole ? cols : NULL, cols + n, stride};
+        deal->forms[i] = (whim_deal_form){whole ? whim_act_bytes(act, d) / WORD : 0, cols, stride};
         for (int64_t r = 0; r < n; r++) {
-            cols[r] = whim_act_bytes(act, d) / WORD;
-            cols[n + r] = whim_act_bytes(act, stride) / WORD;
+            cols[r] = whim_act_bytes(act, stride) / WORD;
         }
     }
     return cols != NULL;
@@ -47,7 +46,7 @@ whim_act whim_deal_payload(const whim_deal *deal, whim_device *dev,
         return deal->rows_fixed ? deal->rows : WHIM_ACT_F32;
     }
     whim_act act = dev->caps.acts[experts->gate.dtype];
-    bool fits = act == dev->caps.acts[experts->up.dtype] && deal->forms[act].cols != NULL;
+    bool fits = act == dev->caps.acts[experts->up.dtype] && deal->forms[act].words > 0;
     return fits && takes_rows(dev, experts, act) ? act : WHIM_ACT_F32;
 }
 
@@ -100,7 +99,7 @@ static whim_err send_as_one(const whim_deal *deal, whim_stream *s, const whim_mo
                             whim_moe_experts_args *all)
 {
     const whim_deal_form *form = &deal->forms[all->x_type];
-    int64_t k = own->k_top, row = form->cols[0], line = form->cols_with[0];
+    int64_t k = own->k_top, row = form->words, line = form->cols_with[0];
     float *mine = space->padded, *rows = space->rows;
     all->x_stride = form->stride;
     WHIM_TRY(rows_store(s, own, all->x_type, form->stride, mine));
@@ -109,16 +108,26 @@ static whim_err send_as_one(const whim_deal *deal, whim_stream *s, const whim_mo
     return words_move(s, rows + row, line, space->all_chosen, k, n_each * deal->n_rank, k);
 }
 
+/* Choices first: from them all ranks know which rows go where. */
 static whim_err send_apart(const whim_deal *deal, whim_stream *s, const whim_moe_experts_args *own,
                            int64_t n_each, const whim_deal_space *space,
                            const whim_moe_experts_args *all)
 {
-    const int64_t *cols = deal->forms[all->x_type].cols;
-    WHIM_TRY(rows_store(s, own, all->x_type, own->gate.k, space->padded));
+    int64_t words = deal->forms[all->x_type].words;
+    float *rows = space->rows;
+    WHIM_TRY(whim_deal_gather(deal, s, space->chosen, deal->id_cols, n_each, space->all_chosen,
+                              "choices"));
     WHIM_TRY(
-        whim_deal_gather(deal, s, space->padded, cols, n_each, space->rows, "rows for experts"));
-    return whim_deal_gather(deal, s, space->chosen, deal->id_cols, n_each, space->all_chosen,
-                            "choices");
+        rows_store(s, own, all->x_type, deal->n_rank * own->gate.k, rows + deal->rank * words));
+    return whim_op_moe_dispatch(s, &(whim_moe_dispatch_args){.x = rows,
+                                                             .ids = space->all_chosen,
+                                                             .firsts = deal->firsts,
+                                                             .n_row = n_each * deal->n_rank,
+                                                             .n_col = words,
+                                                             .k_top = (int32_t)own->k_top,
+                                                             .n_rank = deal->n_rank,
+                                                             .rank = deal->rank,
+                                                             .site = "rows for experts"});
 }
 
 whim_err whim_deal_leave_padding(whim_stream *s, const whim_moe_experts_args *own,

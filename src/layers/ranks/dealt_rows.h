@@ -4,7 +4,8 @@
  * that a rank has, which all know:
  *   low latency  up to n_slot: a row and its choices are one line of one message. Its size follows
  *                from the count alone.
- *   normal       more: rows, then choices, each as they lie
+ *   normal       more: choices to all ranks, then each row to those that have an expert of its
+ *                choices, from which all ranks know what comes from where
  * Threads: as the stream. */
 #ifndef WHIM_LAYERS_RANKS_DEALT_ROWS_H
 #define WHIM_LAYERS_RANKS_DEALT_ROWS_H
@@ -25,8 +26,9 @@ WHIM_MUST_CHECK whim_err whim_deal_leave_padding(whim_stream *s, const whim_moe_
                                                  const whim_deal_apart *apart, int64_t n_row,
                                                  const whim_deal_space *space);
 
-/* The rows and choices of all ranks into `all`, which is `own` but for them. The choices of this
- * rank's rows, padding left out, are then in space->chosen. */
+/* The rows and choices of all ranks into `all`, which is `own` but for them. A row that chose no
+ * expert of this rank may be missing. The choices of this rank's rows, padding left out, are then
+ * in space->chosen. */
 WHIM_MUST_CHECK whim_err whim_deal_dispatch(const whim_deal *deal, whim_stream *s,
                                             const whim_moe_experts_args *own,
                                             const whim_deal_apart *apart,

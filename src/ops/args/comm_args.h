@@ -11,9 +11,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Which ranks take part, where these are cut into blocks (whim_comm_split): those of the stream's
- * comm, all, or those that have this rank's place in their blocks. Without blocks all are all. */
-typedef enum whim_among { WHIM_AMONG_OWN, WHIM_AMONG_ALL, WHIM_AMONG_ACROSS } whim_among;
+/* Which ranks take part, where these are cut into blocks and groups of them (whim_comm_split): the
+ * block of this one, whose comm the stream has, all, or those that have its place in the other
+ * blocks of its group, or in the other groups. Where nothing is cut all of these are all. */
+typedef enum whim_among {
+    WHIM_AMONG_OWN,
+    WHIM_AMONG_ALL,
+    WHIM_AMONG_BESIDE,
+    WHIM_AMONG_ACROSS
+} whim_among;
 
 /* x becomes the sum of all ranks' x, element by element, in FP32 and in the order of ranks. */
 typedef struct whim_all_reduce_args {
@@ -45,14 +51,18 @@ typedef struct whim_reduce_scatter_v_args {
     whim_among among;
 } whim_reduce_scatter_v_args;
 
-/* x holds send[r] bytes for each rank r in turn, y gets take[r] from each. */
-typedef struct whim_all_to_all_v_args {
-    const void *x;
-    const int64_t *send, *take; /* [n_rank] on the host */
-    void *y;
-    int32_t n_rank, rank;
+/* Rows to the experts that they chose, which are dealt to ranks: row i is rank i % n_rank's, and
+ * the others have room for it. Afterwards all ranks with an expert of ids[i] have it; where none of
+ * them is, what lies there stays. All ranks have the same ids. Rows are words whatever they stand
+ * for. */
+typedef struct whim_moe_dispatch_args {
+    float *x;              /* [n_row, n_col] */
+    const int32_t *ids;    /* [n_row, k_top] */
+    const int32_t *firsts; /* [n_rank + 1] on the host: rank i has experts firsts[i] .. */
+    int64_t n_row, n_col;
+    int32_t k_top, n_rank, rank;
     const char *site;
-} whim_all_to_all_v_args;
+} whim_moe_dispatch_args;
 
 /* Results of experts that are dealt to ranks: x[r][j] was made by the rank that has expert
  * ids[r][j], the others have room for it. Afterwards whoever wants row r has all of its results:
@@ -108,9 +118,19 @@ static inline int64_t whim_reduce_scatter_v_bytes(const whim_reduce_scatter_v_ar
     return a->n_row * whim_ranks_sum(a->cols, a->n_rank) * (int64_t)sizeof *a->x;
 }
 
-static inline int64_t whim_all_to_all_v_bytes(const whim_all_to_all_v_args *a)
+/* As many as rows have that do not find all their experts at home, with choices that are even. */
+static inline int64_t whim_moe_dispatch_bytes(const whim_moe_dispatch_args *a)
 {
-    return whim_ranks_sum(a->send, a->n_rank);
+    double away = 0;
+    for (int32_t r = 0; r < a->n_rank; r++) {
+        double home = 1;
+        for (int32_t k = 0; k < a->k_top; k++) {
+            int32_t left = a->firsts[r + 1] - a->firsts[r] - k;
+            home *= left > 0 ? (double)left / (a->firsts[a->n_rank] - k) : 0;
+        }
+        away += (1 - home) / a->n_rank;
+    }
+    return (int64_t)(away * (double)(a->n_row * a->n_col)) * (int64_t)sizeof *a->x;
 }
 
 /* As many as experts that are chosen evenly make. */

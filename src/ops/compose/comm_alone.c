@@ -3,9 +3,10 @@
 #include "comm/comm.h"
 #include "ops/compose/compose.h"
 
+/* A block of one rank may have others beside it. */
 bool whim_stream_is_alone(const whim_stream *s)
 {
-    return s->comm == NULL || s->comm->n_rank == 1;
+    return s->comm == NULL || (s->comm->n_rank == 1 && s->comm->cuts == NULL);
 }
 
 /* With peers, whoever is here has no way to them. */
@@ -41,10 +42,9 @@ whim_err whim_alone_reduce_scatter_v(whim_stream *s, const whim_reduce_scatter_v
     return copy(s, a->y, a->x, a->n_row * a->cols[0] * (int64_t)sizeof *a->y);
 }
 
-whim_err whim_alone_all_to_all_v(whim_stream *s, const whim_all_to_all_v_args *a)
+whim_err whim_alone_moe_dispatch(whim_stream *s, const whim_moe_dispatch_args *a)
 {
-    WHIM_TRY(alone(s, a->n_rank));
-    return a->send[0] == a->take[0] ? copy(s, a->y, a->x, a->send[0]) : WHIM_ERR_INVALID;
+    return alone(s, a->n_rank);
 }
 
 whim_err whim_alone_moe_exchange(whim_stream *s, const whim_moe_exchange_args *a)

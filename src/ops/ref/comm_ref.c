@@ -14,10 +14,11 @@ static whim_err fits(const whim_comm *comm, int32_t n_rank, int32_t rank)
 
 static whim_comm *comm_of(whim_comm *own, whim_among among)
 {
-    bool blocks = own->of != NULL;
-    return blocks && among == WHIM_AMONG_ALL      ? own->of
-           : blocks && among == WHIM_AMONG_ACROSS ? own->across
-                                                  : own;
+    whim_comm_cuts *cuts = own->cuts;
+    return cuts == NULL || among == WHIM_AMONG_OWN ? own
+           : among == WHIM_AMONG_ALL               ? own->of
+           : among == WHIM_AMONG_BESIDE            ? &cuts->beside
+                                                   : &cuts->across;
 }
 
 static whim_err comm_all_reduce(whim_comm *own, const whim_comm_team *team,
@@ -42,6 +43,19 @@ static whim_err comm_reduce_scatter_v(whim_comm *own, const whim_comm_team *team
     return whim_comm_reduce_scatter_rows(comm, team, a->x, a->cols, a->n_row, a->y, a->site);
 }
 
+static whim_err comm_moe_dispatch(whim_comm *comm, const whim_comm_team *team,
+                                  const whim_moe_dispatch_args *a)
+{
+    WHIM_TRY(fits(comm, a->n_rank, a->rank));
+    const whim_comm_rows rows = {.x = (char *)a->x,
+                                 .n = a->n_row,
+                                 .row_bytes = a->n_col * (int64_t)sizeof *a->x,
+                                 .keys = a->ids,
+                                 .firsts = a->firsts,
+                                 .n_key = a->k_top};
+    return whim_comm_exchange(comm, team, &rows, a->site);
+}
+
 static whim_err comm_moe_exchange(whim_comm *comm, const whim_comm_team *team,
                                   const whim_moe_exchange_args *a)
 {
@@ -55,12 +69,6 @@ static whim_err comm_moe_exchange(whim_comm *comm, const whim_comm_team *team,
     return whim_comm_exchange(comm, team, &rows, a->site);
 }
 
-static whim_err comm_all_to_all_v(whim_comm *comm, const whim_all_to_all_v_args *a)
-{
-    WHIM_TRY(fits(comm, a->n_rank, a->rank));
-    return whim_comm_all_to_all(comm, a->x, a->send, a->y, a->take, a->site);
-}
-
 static whim_err comm_broadcast(whim_comm *own, const whim_broadcast_args *a)
 {
     whim_comm *comm = comm_of(own, a->among);
@@ -71,7 +79,8 @@ static whim_err comm_broadcast(whim_comm *own, const whim_broadcast_args *a)
 bool whim_ref_comm_takes_team(whim_op op)
 {
     return op == WHIM_OP_all_reduce || op == WHIM_OP_all_gather_v ||
-           op == WHIM_OP_reduce_scatter_v || op == WHIM_OP_moe_exchange;
+           op == WHIM_OP_reduce_scatter_v || op == WHIM_OP_moe_dispatch ||
+           op == WHIM_OP_moe_exchange;
 }
 
 whim_err whim_ref_comm(whim_comm *comm, const whim_comm_team *team, whim_op op, const void *args)
@@ -83,10 +92,10 @@ whim_err whim_ref_comm(whim_comm *comm, const whim_comm_team *team, whim_op op, 
         return comm_all_gather_v(comm, team, args);
     case WHIM_OP_reduce_scatter_v:
         return comm_reduce_scatter_v(comm, team, args);
+    case WHIM_OP_moe_dispatch:
+        return comm_moe_dispatch(comm, team, args);
     case WHIM_OP_moe_exchange:
         return comm_moe_exchange(comm, team, args);
-    case WHIM_OP_all_to_all_v:
-        return comm_all_to_all_v(comm, args);
     case WHIM_OP_broadcast:
         return comm_broadcast(comm, args);
     default:

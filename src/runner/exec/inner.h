@@ -32,7 +32,7 @@ struct whim_exec {
     whim_model *model;
     whim_device *device;
     whim_stream *stream;
-    whim_comm block_comm, across; /* some of the ranks, where several have the model together */
+    whim_comm_cuts comms; /* some of the ranks, where several have the model together */
     whim_exec_cfg cfg;
     whim_exec_plan plan;
     whim_step_limits limits;

@@ -32,36 +32,43 @@ int32_t whim_exec_group_ranks(const whim_exec_cfg *cfg)
     return cfg->comm != NULL ? cfg->comm->n_rank / whim_exec_groups(cfg) : 1;
 }
 
-/* Ranks that have the whole model together, if others have it, too; else 1. */
-static int32_t block_ranks(const whim_exec_cfg *cfg)
+/* Parts of a group that have the whole model each. */
+static int32_t parts_of(const whim_exec_cfg *cfg)
 {
-    int32_t n_block = whim_exec_groups(cfg) > 1 ? cfg->n_group : cfg->n_share;
-    return cfg->comm != NULL && n_block > 1 ? cfg->comm->n_rank / n_block : 1;
+    return cfg->n_share > 1 ? cfg->n_share : 1;
 }
 
-/* Passes are those of a group, or of a part of those who share rows, which are gathered across;
- * what is behind them is of all. */
+/* Ranks that have the whole model together; all where nobody else has it. */
+static int32_t part_ranks(const whim_exec_cfg *cfg)
+{
+    return cfg->comm != NULL ? cfg->comm->n_rank / whim_exec_groups(cfg) / parts_of(cfg) : 1;
+}
+
+/* Passes are those of a part. Parts that share rows gather them beside each other, groups send
+ * pages across, and what is behind a pass is of all. Where ranks differ in one of these ways only,
+ * all are the comm for it. */
 static void comms_open(whim_exec *x)
 {
     whim_comm *all = x->cfg.comm;
-    int32_t span = block_ranks(&x->cfg);
-    if (span > 1) {
-        whim_comm_split(all, span, &x->block_comm, &x->across);
+    int32_t span = part_ranks(&x->cfg), reach = parts_of(&x->cfg);
+    int32_t n_way = (span > 1) + (reach > 1) + (whim_exec_groups(&x->cfg) > 1);
+    if (all == NULL) { /* opened for its plan */
+        return;
     }
-    x->stream->comm = span > 1 ? &x->block_comm : all;
+    if (n_way > 1) {
+        whim_comm_split(all, span, reach, &x->comms);
+    }
+    x->stream->comm = n_way > 1 ? &x->comms.block : all;
 }
 
 _Static_assert((int)WHIM_CUT_SETS == (int)WHIM_EXEC_FLIGHT, "a set for each step under way");
 
-/* Those who share rows are a group, or have the same place in parts. */
 whim_cut_cfg whim_exec_cut_cfg(const whim_exec_cfg *cfg)
 {
-    bool across = whim_exec_groups(cfg) == 1;
     int32_t rank = cfg->comm != NULL ? cfg->comm->rank : 0; /* a plan may be made before that */
     return (whim_cut_cfg){
         .n_rank = cfg->n_share,
-        .rank = across ? rank / block_ranks(cfg) : rank % block_ranks(cfg),
-        .across = across,
+        .rank = rank / part_ranks(cfg) % parts_of(cfg),
         .max_rows = cfg->max_rows,
         .max_seqs = cfg->max_seqs,
         .n_set = whim_exec_flights(cfg),

@@ -9,11 +9,12 @@
 
 #include <string.h>
 
-enum { MAX_RANKS = 6, WAIT_S = 60, MOST = 80000 };
+enum { MAX_RANKS = 12, WAIT_S = 60, MOST = 80000 };
 
 typedef struct rank_ctx {
-    whim_comm all, block, across;
-    int32_t span;
+    whim_comm all;
+    whim_comm_cuts cuts;
+    int32_t span, reach;
     void (*fn)(struct rank_ctx *rank);
     float *x; /* [MOST] */
     whim_err err;
@@ -26,19 +27,19 @@ static void rank_run(void *ctx)
     rank->fn(rank);
 }
 
-static void ranks_run(rank_ctx *ranks, int32_t n_rank, int32_t span, int64_t wait_ns,
+static void ranks_run(rank_ctx *ranks, int32_t n_rank, int32_t span, int32_t reach, int64_t wait_ns,
                       void (*fn)(rank_ctx *rank))
 {
     whim_comm_memory memory;
     whim_diag diag = {""};
     assert_int_equal(whim_comm_memory_make(n_rank, &memory, &diag), WHIM_ERR_OK);
     for (int32_t r = 0; r < n_rank; r++) {
-        ranks[r] = (rank_ctx){.span = span, .fn = fn};
+        ranks[r] = (rank_ctx){.span = span, .reach = reach, .fn = fn};
         ranks[r].x = whim_alloc_array(MOST, sizeof(float));
         assert_non_null(ranks[r].x);
         whim_comm_open(&ranks[r].all, &memory,
                        &(whim_comm_cfg){.rank = r, .wait_ns = wait_ns, .crowded = true});
-        whim_comm_split(&ranks[r].all, span, &ranks[r].block, &ranks[r].across);
+        whim_comm_split(&ranks[r].all, span, reach, &ranks[r].cuts);
     }
     for (int32_t r = 0; r < n_rank; r++) {
         assert_int_equal(whim_thread_create(&ranks[r].thread, "rank", rank_run, &ranks[r], &diag),
@@ -101,17 +102,25 @@ static whim_err mix(rank_ctx *rank)
 {
     static const int64_t sizes[] = {0, 1, 17, 2048, 2049, 40000};
     int32_t span = rank->span, block = rank->all.rank / span, place = rank->all.rank % span;
+    int32_t alike = span * rank->reach, group = rank->all.rank / alike;
+    int32_t beside = group * alike + place, across = rank->all.rank % alike;
     for (int32_t i = 0; i < 60; i++) {
-        int64_t n = sizes[(i + block) % 6] * (1 + block % 2); /* blocks need not agree */
-        WHIM_TRY(sum_check(rank, &rank->block, block * span, 1, n, "block"));
+        int64_t n = sizes[(i + group) % 6] * (1 + group % 2); /* groups need not agree */
+        WHIM_TRY(sum_check(rank, &rank->cuts.block, block * span, 1, n, "block"));
         if (i % 3 == 0) {
             WHIM_TRY(sum_check(rank, &rank->all, 0, 1, sizes[i % 6], "all"));
         }
         if (i % 4 == 1) {
-            WHIM_TRY(sum_check(rank, &rank->across, place, span, sizes[(i + place) % 6], "across"));
+            int64_t m = sizes[(i + across) % 6];
+            WHIM_TRY(sum_check(rank, &rank->cuts.across, across, alike, m, "across"));
         }
-        WHIM_TRY(gather_check(rank, &rank->block, block * span, 1));
-        WHIM_TRY(gather_check(rank, &rank->across, place, span));
+        if (i % 5 == 2) {
+            int64_t m = sizes[(i + place + group) % 6];
+            WHIM_TRY(sum_check(rank, &rank->cuts.beside, beside, span, m, "beside"));
+        }
+        WHIM_TRY(gather_check(rank, &rank->cuts.block, block * span, 1));
+        WHIM_TRY(gather_check(rank, &rank->cuts.beside, beside, span));
+        WHIM_TRY(gather_check(rank, &rank->cuts.across, across, alike));
     }
     return WHIM_ERR_OK;
 }
@@ -124,11 +133,12 @@ static void mix_all(rank_ctx *rank)
 static void each_set_sums_its_own_ranks(void **state)
 {
     (void)state;
-    static const int32_t shapes[][2] = {{4, 2}, {6, 3}, {6, 2}, {3, 1}, {3, 3}};
+    static const int32_t shapes[][3] = {{4, 2, 1}, {6, 3, 1}, {6, 2, 1}, {3, 1, 1},  {3, 3, 1},
+                                        {4, 2, 2}, {6, 1, 3}, {8, 2, 2}, {12, 2, 3}, {12, 3, 2}};
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         rank_ctx ranks[MAX_RANKS];
         int32_t n = shapes[s][0];
-        ranks_run(ranks, n, shapes[s][1], WAIT_S * WHIM_NS_PER_S, mix_all);
+        ranks_run(ranks, n, shapes[s][1], shapes[s][2], WAIT_S * WHIM_NS_PER_S, mix_all);
         for (int32_t r = 0; r < n; r++) {
             if (ranks[r].err != WHIM_ERR_OK) {
                 fail_msg("rank %d of %d: %s", r, n, ranks[r].all.diag.text);
@@ -139,9 +149,9 @@ static void each_set_sums_its_own_ranks(void **state)
 
 static void count_some(rank_ctx *rank)
 {
-    rank->err = whim_comm_all_reduce(&rank->block, NULL, rank->x, 100, "block");
+    rank->err = whim_comm_all_reduce(&rank->cuts.block, NULL, rank->x, 100, "block");
     if (rank->err == WHIM_ERR_OK) {
-        rank->err = whim_comm_all_reduce(&rank->across, NULL, rank->x, 10, "across");
+        rank->err = whim_comm_all_reduce(&rank->cuts.across, NULL, rank->x, 10, "across");
     }
     if (rank->err == WHIM_ERR_OK) {
         rank->err = whim_comm_all_reduce(&rank->all, NULL, rank->x, 1, "all");
@@ -152,7 +162,7 @@ static void the_comm_of_all_counts_for_its_parts(void **state)
 {
     (void)state;
     rank_ctx ranks[MAX_RANKS];
-    ranks_run(ranks, 4, 2, WAIT_S * WHIM_NS_PER_S, count_some);
+    ranks_run(ranks, 4, 2, 1, WAIT_S * WHIM_NS_PER_S, count_some);
     for (int32_t r = 0; r < 4; r++) {
         assert_int_equal(ranks[r].err, WHIM_ERR_OK);
         assert_int_equal(ranks[r].all.n_byte, 111 * sizeof(float));
@@ -163,7 +173,7 @@ static void the_comm_of_all_counts_for_its_parts(void **state)
 static void leave_out(rank_ctx *rank)
 {
     if (rank->all.rank != 3) {
-        rank->err = whim_comm_all_reduce(&rank->block, NULL, rank->x, 5, "mixer");
+        rank->err = whim_comm_all_reduce(&rank->cuts.block, NULL, rank->x, 5, "mixer");
     }
     if (rank->err == WHIM_ERR_OK) {
         rank->err = whim_comm_all_reduce(&rank->all, NULL, rank->x, 7, "outputs of groups");
@@ -177,7 +187,7 @@ static void leave_out_of_all(rank_ctx *rank)
         rank->err = whim_comm_all_reduce(&rank->all, NULL, rank->x, 5, "mixer");
     }
     if (rank->err == WHIM_ERR_OK) {
-        rank->err = whim_comm_all_reduce(&rank->block, NULL, rank->x, 7, "outputs of groups");
+        rank->err = whim_comm_all_reduce(&rank->cuts.block, NULL, rank->x, 7, "outputs of groups");
     }
 }
 
@@ -187,7 +197,7 @@ static void one_that_goes_by_is_told_with_both_places(void **state)
     for (int32_t i = 0; i < 2; i++) {
         rank_ctx ranks[MAX_RANKS];
         /* calls are compared: nobody waits for so long */
-        ranks_run(ranks, 4, 2, 600 * WHIM_NS_PER_S, i == 0 ? leave_out : leave_out_of_all);
+        ranks_run(ranks, 4, 2, 1, 600 * WHIM_NS_PER_S, i == 0 ? leave_out : leave_out_of_all);
         for (int32_t r = 0; r < 4; r++) {
             assert_int_equal(ranks[r].err, WHIM_ERR_DEVICE);
             const char *why = ranks[r].all.diag.text;
@@ -202,11 +212,11 @@ static void one_that_goes_by_is_told_with_both_places(void **state)
 static void stay_away(rank_ctx *rank)
 {
     rank->err =
-        rank->all.rank == 3   ? whim_comm_all_reduce(&rank->across, NULL, rank->x, 1, "across")
+        rank->all.rank == 3   ? whim_comm_all_reduce(&rank->cuts.across, NULL, rank->x, 1, "across")
         : rank->all.rank == 2 ? WHIM_ERR_OK
-                              : whim_comm_all_reduce(&rank->block, NULL, rank->x, 1, "block");
+                              : whim_comm_all_reduce(&rank->cuts.block, NULL, rank->x, 1, "block");
     if (rank->all.rank < 2 && rank->err == WHIM_ERR_OK) {
-        rank->err = whim_comm_all_reduce(&rank->across, NULL, rank->x, 1, "across");
+        rank->err = whim_comm_all_reduce(&rank->cuts.across, NULL, rank->x, 1, "across");
     }
 }
 
@@ -215,7 +225,7 @@ static void absent_ranks_are_named_as_of_all(void **state)
 {
     (void)state;
     rank_ctx ranks[MAX_RANKS];
-    ranks_run(ranks, 4, 2, 2 * WHIM_NS_PER_S, stay_away);
+    ranks_run(ranks, 4, 2, 1, 2 * WHIM_NS_PER_S, stay_away);
     assert_int_equal(ranks[0].err, WHIM_ERR_DEVICE);
     assert_non_null(strstr(ranks[0].all.diag.text, "rank 2 has not come to all_reduce of 1 at"));
 }
