@@ -3,7 +3,10 @@
 #include "base/alloc.h"
 
 #include "base/check.h"
+#include "base/heap/budget.h"
+#include "base/heap/faults.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +14,23 @@
 enum { ALLOC_ALIGN = 64, GROW_FIRST = 64 };
 
 static _Thread_local int guard_depth;
+static _Thread_local int64_t n_failed;
 static atomic_llong guard_trips;
 static atomic_llong fail_countdown = -1;
+static atomic_llong fail_number, n_seen;
 
-static int alloc_should_fail(void)
+/* Counted only where a test wants it: a common counter makes threads wait for each other. */
+static bool is_the_one(void)
 {
+    long long n = atomic_load_explicit(&fail_number, memory_order_relaxed);
+    return n > 0 && atomic_fetch_add(&n_seen, 1) + 1 == n;
+}
+
+static int alloc_should_fail(int64_t bytes)
+{
+    if (!whim_budget_allows(bytes) || is_the_one()) {
+        return 1;
+    }
     if (guard_depth > 0) {
         atomic_fetch_add(&guard_trips, 1);
         whim_assert(guard_depth == 0 && "allocation inside a step");
@@ -31,22 +46,42 @@ static int alloc_should_fail(void)
     return 0;
 }
 
+static void *failed(void)
+{
+    n_failed++;
+    return NULL;
+}
+
+int64_t whim_heap_failures(void)
+{
+    return n_failed;
+}
+
 void *whim_alloc(int64_t bytes)
 {
-    if (alloc_should_fail()) {
-        return NULL;
-    }
     if (bytes <= 0) {
         bytes = 1;
     }
-    if (bytes > INT64_MAX - ALLOC_ALIGN) {
-        return NULL;
+    if (alloc_should_fail(bytes) || bytes > INT64_MAX - ALLOC_ALIGN) {
+        return failed();
     }
     size_t size = ((size_t)bytes + ALLOC_ALIGN - 1) / ALLOC_ALIGN * ALLOC_ALIGN;
     void *ptr = aligned_alloc(ALLOC_ALIGN, size);
-    if (ptr != NULL) {
-        memset(ptr, 0, size);
+    if (ptr == NULL) {
+        return failed();
     }
+    memset(ptr, 0, size);
+    whim_budget_count((int64_t)malloc_usable_size(ptr));
+    return ptr;
+}
+
+void *whim_alloc_plain(size_t bytes)
+{
+    void *ptr = bytes > INT64_MAX / 2 || alloc_should_fail((int64_t)bytes) ? NULL : malloc(bytes);
+    if (ptr == NULL) {
+        return failed();
+    }
+    whim_budget_count((int64_t)malloc_usable_size(ptr));
     return ptr;
 }
 
@@ -92,7 +127,10 @@ bool whim_grow(void *array, int64_t need, int64_t *cap, int64_t size)
 
 void whim_free(void *ptr)
 {
-    free(ptr);
+    if (ptr != NULL) {
+        whim_budget_count(-(int64_t)malloc_usable_size(ptr));
+        free(ptr);
+    }
 }
 
 void whim_alloc_guard_enter(void)
@@ -113,4 +151,16 @@ int64_t whim_alloc_guard_trips(void)
 void whim_alloc_fail_after(int64_t n)
 {
     atomic_store(&fail_countdown, n);
+}
+
+void whim_alloc_fail_nth(int64_t n)
+{
+    atomic_store(&fail_number, 0);
+    atomic_store(&n_seen, 0);
+    atomic_store(&fail_number, n);
+}
+
+int64_t whim_alloc_seen(void)
+{
+    return atomic_load(&n_seen);
 }

@@ -25,10 +25,44 @@ const char *whim_err_text(whim_err err)
     return err >= 0 && err < WHIM_ERR_COUNT ? err_table[err].text : "unknown error";
 }
 
+/* Whether a control character begins here: ASCII's, but for line ends and tabs, or one from U+0080
+ * to U+009F. */
+static bool is_control(const unsigned char *c)
+{
+    const bool c1 = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
+    return c1 || *c == 0x7f || (*c < 0x20 && *c != '\n' && *c != '\t' && *c != '\0');
+}
+
+/* Names out of files and texts of templates stand in messages, which go to terminals: what would
+ * control one is written as \xNN. */
+static void escape_controls(whim_diag *diag)
+{
+    char raw[sizeof diag->text];
+    size_t at = 0;
+    const unsigned char *c = (unsigned char *)diag->text;
+    while (*c != '\0' && !is_control(c)) {
+        c++;
+    }
+    if (*c == '\0') {
+        return;
+    }
+    memcpy(raw, diag->text, sizeof raw);
+    for (c = (unsigned char *)raw; *c != '\0' && at + 5 < sizeof diag->text; c++) {
+        if (is_control(c)) {
+            c += *c == 0xc2; /* the second byte of two tells which it is */
+            at += (size_t)snprintf(diag->text + at, 5, "\\x%02x", *c);
+        } else {
+            diag->text[at++] = (char)*c;
+        }
+    }
+    diag->text[at] = '\0';
+}
+
 static void say(whim_diag *diag, const char *fmt, va_list ap)
 {
     if (diag != NULL) {
         vsnprintf(diag->text, sizeof diag->text, fmt, ap);
+        escape_controls(diag);
     }
 }
 
@@ -64,4 +98,5 @@ void whim_diag_prefix(whim_diag *diag, const char *fmt, ...)
     if (n >= 0 && (size_t)n < sizeof diag->text) {
         snprintf(diag->text + n, sizeof diag->text - (size_t)n, "%s", old);
     }
+    escape_controls(diag);
 }

@@ -8,7 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { WHIM_PLAN_MAX_PARTS = 14 };
+enum { WHIM_PLAN_MAX_PARTS = 15 };
+
+/* The name of the part that clients draw on. */
+#define WHIM_PLAN_REQUESTS "requests and answers"
 
 /* What would make a part smaller. */
 typedef enum whim_memory_kind {

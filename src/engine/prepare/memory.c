@@ -7,6 +7,9 @@
 
 #include <stdio.h>
 
+/* Of memory for requests and answers, where it is planned at all. */
+#define LEAST_REQUEST_BYTES (INT64_C(32) << 20)
+
 /* Slots of recurrent state; what memory is left then for pages. */
 static int64_t states_choose(whim_engine *e, int64_t available)
 {
@@ -150,6 +153,10 @@ static void plan_make(whim_engine *e, int64_t available)
     }
     whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "activations", r->activation_bytes,
                          "steps of up to %lld tokens", (long long)c->max_rows);
+    if (e->cfg.request_bytes > 0) {
+        whim_memory_plan_add(plan, WHIM_MEMORY_HOST, WHIM_PLAN_REQUESTS, e->cfg.request_bytes,
+                             "what clients send and have not read, at most");
+    }
     int64_t batch_bytes = r->batch_bytes + r->before_bytes + r->cut_bytes + r->output_bytes;
     whim_memory_plan_add(plan, WHIM_MEMORY_OTHER, "batch and results",
                          batch_bytes + (plan->apart ? 0 : r->host_bytes),
@@ -168,6 +175,16 @@ static void plan_make(whim_engine *e, int64_t available)
     plan->loading = whim_bind_staging_bytes(&e->binder, e->device, caps->n_loader);
 }
 
+/* No more for requests than an eighth of what the weights leave of the host's memory, before a
+ * context is chosen: on a machine that they nearly fill, the context is worth more. */
+static void requests_cap(whim_engine *e, int64_t available)
+{
+    int64_t host = has_own_memory(e) ? whim_os_mem_available()
+                                     : available - e->binder.bytes - e->draft_binder.bytes;
+    int64_t most = host / 8 > LEAST_REQUEST_BYTES ? host / 8 : LEAST_REQUEST_BYTES;
+    e->cfg.request_bytes = e->cfg.request_bytes < most ? e->cfg.request_bytes : most;
+}
+
 /* States, context, pages, and the plan. What a pass takes beside its pages is known only when it
  * has been measured: where the whole does not fit then, pages are chosen once more from what that
  * leaves. */
@@ -177,6 +194,7 @@ whim_err whim_engine_choose_memory(whim_engine *e, whim_diag *diag)
     int64_t available = has_own_memory(e) ? dev->vt->mem_available(dev) : whim_os_mem_available();
     int64_t all = available;
     available = (all - others_excess(e)) / whim_engine_n_here(e);
+    requests_cap(e, available);
     int64_t left = states_choose(e, available), needed = INT64_MAX;
     for (int32_t turn = 0; turn < 2 && needed > available; turn++) {
         WHIM_TRY(pages_choose(e, left, diag));
@@ -186,6 +204,14 @@ whim_err whim_engine_choose_memory(whim_engine *e, whim_diag *diag)
         e->plan.available_here = all;
         needed = whim_memory_plan_needed(&e->plan);
         left = available - (needed - e->runner_plan.kv_bytes);
+    }
+    int64_t host = whim_memory_plan_host_needed(&e->plan) - e->plan.host_available;
+    int64_t lacks = needed - available > host ? needed - available : host;
+    if (lacks > 0 && e->cfg.request_bytes > LEAST_REQUEST_BYTES) { /* rather than no model */
+        int64_t less = e->cfg.request_bytes - lacks;
+        e->cfg.request_bytes = less > LEAST_REQUEST_BYTES ? less : LEAST_REQUEST_BYTES;
+        plan_make(e, available);
+        e->plan.available_here = all;
     }
     return WHIM_ERR_OK;
 }

@@ -34,6 +34,25 @@ static void test_fail(void **state)
     whim_diag_prefix(NULL, "nothing %d", 1);
 }
 
+/* What a file or a template says cannot control the terminal that shows it. */
+static void test_controls_are_escaped(void **state)
+{
+    (void)state;
+    whim_diag diag;
+    (void)!whim_fail(&diag, WHIM_ERR_IO, "%s",
+                     "a\x1b[2J\r\x7f\b\xc2\x9b"
+                     "1m\xc2\xa0\xc3\xa9\n\tz");
+    assert_string_equal(diag.text, "a\\x1b[2J\\x0d\\x7f\\x08\\x9b1m\xc2\xa0\xc3\xa9\n\tz");
+    whim_diag_prefix(&diag, "\x1b%s: ", "[0m");
+    assert_memory_equal(diag.text, "\\x1b[0m: a\\x1b[2J", 17);
+    char text[2 * sizeof diag.text];
+    memset(text, '\x1b', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    (void)!whim_got(false, &diag, "%s", text);
+    assert_null(strchr(diag.text, '\x1b'));
+    assert_true(strlen(diag.text) > sizeof diag.text - 8 && strlen(diag.text) < sizeof diag.text);
+}
+
 static void test_long_messages_are_cut(void **state)
 {
     (void)state;
@@ -84,6 +103,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_controls_are_escaped),
         cmocka_unit_test(test_long_messages_are_cut),
         cmocka_unit_test(test_try),
     };

@@ -94,6 +94,34 @@ static void the_context_is_usual_or_what_fits(void **state)
     }
 }
 
+static int64_t planned(const whim_engine *engine, const char *name)
+{
+    const whim_memory_plan *plan = whim_engine_plan(engine);
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < plan->n_part; i++) {
+        bytes += strcmp(plan->parts[i].name, name) == 0 ? plan->parts[i].bytes : 0;
+    }
+    return bytes;
+}
+
+/* Requests have an eighth of what the weights leave at most: a context is worth more. */
+static void requests_leave_room_for_a_context(void **state)
+{
+    (void)state;
+    whim_engine_cfg cfg = shape_cfg("shape:qwen3-0.6b");
+    cfg.request_bytes = INT64_C(1) << 40;
+    whim_engine *engine = prepare(&cfg);
+    int64_t rest = whim_engine_plan(engine)->available - planned(engine, "weights");
+    const int64_t least = INT64_C(32) << 20, got = planned(engine, "requests and answers");
+    assert_true(got > 0 && (got <= rest / 8 || got == least));
+    assert_true(whim_engine_ctx(engine) >= 8192 || rest < INT64_C(3) << 30);
+    whim_engine_close(engine);
+    cfg.request_bytes = least + 1; /* what is less stays as it was asked for */
+    engine = prepare(&cfg);
+    assert_true(planned(engine, "requests and answers") <= least + 1);
+    whim_engine_close(engine);
+}
+
 /* Whoever has more of the experts has more of the memory, and all have as much for the rest. */
 static void memory_follows_the_experts(void **state)
 {
@@ -635,6 +663,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(the_context_is_usual_or_what_fits),
+        cmocka_unit_test(requests_leave_room_for_a_context),
         cmocka_unit_test(memory_follows_the_experts),
         cmocka_unit_test(the_plan_is_for_the_memory_of_the_device),
         cmocka_unit_test(a_device_is_chosen_by_its_number),

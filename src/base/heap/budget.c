@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The account behind budget.h. A thread adds to the common count only now and then, so that
+ * allocating threads do not wait for each other. */
+#include "base/heap/budget.h"
+
+#include <stdatomic.h>
+
+static atomic_llong counted; /* by all threads, but for their pending parts */
+static atomic_llong held;    /* when the budget was set */
+static atomic_llong budget;  /* 0: none */
+static _Thread_local int64_t pending;
+static _Thread_local int32_t share;
+
+void whim_budget_set(int64_t bytes)
+{
+    atomic_store(&held, atomic_load(&counted));
+    atomic_store(&budget, bytes);
+}
+
+int64_t whim_budget_bytes(void)
+{
+    return atomic_load_explicit(&budget, memory_order_relaxed);
+}
+
+int64_t whim_budget_used(void)
+{
+    return atomic_load_explicit(&counted, memory_order_relaxed) + pending -
+           atomic_load_explicit(&held, memory_order_relaxed);
+}
+
+static bool is_beyond(int64_t more, int32_t eighths)
+{
+    int64_t all = whim_budget_bytes();
+    return all > 0 && more > all / WHIM_BUDGET_WHOLE * eighths - whim_budget_used();
+}
+
+bool whim_budget_is_over(int32_t eighths)
+{
+    return is_beyond(0, eighths);
+}
+
+int32_t whim_budget_share(int32_t eighths)
+{
+    int32_t had = share;
+    share = eighths;
+    return had;
+}
+
+bool whim_budget_allows(int64_t bytes)
+{
+    return share == 0 || !is_beyond(bytes, share);
+}
+
+void whim_budget_count(int64_t bytes)
+{
+    pending += bytes;
+    if (pending >= WHIM_BUDGET_LATE || pending <= -WHIM_BUDGET_LATE) {
+        atomic_fetch_add_explicit(&counted, pending, memory_order_relaxed);
+        pending = 0;
+    }
+}
