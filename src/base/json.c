@@ -2,7 +2,9 @@
 /* Fields of JSON documents, over jansson. */
 #include "base/json.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
+#include "base/heap/budget.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -28,6 +30,11 @@ whim_err whim_json_parse(whim_json **out, const char *text, int64_t n, whim_json
     }
     *out = json;
     return WHIM_ERR_OK;
+}
+
+void whim_json_count_memory(void)
+{
+    json_set_alloc_funcs(whim_alloc_plain, whim_free);
 }
 
 void whim_json_free(whim_json *json)

@@ -27,15 +27,19 @@ typedef struct json_t whim_json;
  * only. */
 #define WHIM_JSON_ROUNDED 0x1p63
 
-/* What one request may hold. A value takes up to 100 bytes of memory, a list or an object several
- * times that, so it counts as WHIM_JSON_GROUP values. */
+/* Let the JSON library take its memory from whim_alloc_plain, so that it is counted and may be
+ * refused. Before the first document, and only in programs that nobody shares the library with. */
+void whim_json_count_memory(void);
+
+/* What one request or one file may hold. A value takes up to 100 bytes of memory, a list or an
+ * object several times that, so it counts as WHIM_JSON_GROUP values. */
 enum { WHIM_JSON_DEPTH = 128, WHIM_JSON_VALUES = 2 << 20, WHIM_JSON_GROUP = 8 };
 
 typedef struct whim_json_limits {
     int64_t max_bytes;
     int32_t max_depth;    /* nested objects and arrays */
     bool unique_keys;     /* a key that stands twice is refused; else the last counts */
-    int64_t *values_left; /* NULL: any number; else how many may come, less those that came */
+    int64_t *values_left; /* how many may come, less those that came; NULL: WHIM_JSON_VALUES */
     bool *is_changed; /* may be NULL; set where a number is not what Python's json would hold: an
                              integer beyond 64 bits, NaN, an infinity or what no double holds */
 } whim_json_limits;
@@ -50,6 +54,35 @@ WHIM_MUST_CHECK whim_err whim_json_read(whim_json **out, const char *text, int64
 WHIM_MUST_CHECK whim_err whim_json_parse(whim_json **out, const char *text, int64_t n,
                                          whim_json_limits limits, const char *path,
                                          whim_diag *diag);
+
+/* A large object member by member, so that nothing of it is kept but the member at hand: open,
+ * `next` until there is no more, and for each member `value` (or `enter`, which goes on with the
+ * members of an object inside until it has no more), then close. A key may stand twice: whoever
+ * minds must look. */
+typedef struct whim_json_members {
+    const char *text;
+    int64_t n, at;
+    whim_json_limits limits;
+    const char *path;
+    whim_diag *diag;
+    whim_str key; /* of the member at hand */
+    int32_t depth;
+    bool first;
+} whim_json_members;
+
+/* What one member may hold. */
+enum { WHIM_JSON_MEMBER_VALUES = 4096 };
+
+/* `path` is for messages; the limit of values is not that of `limits`. Close it also when it
+ * fails. */
+WHIM_MUST_CHECK whim_err whim_json_members_open(whim_json_members *w, const char *text, int64_t n,
+                                                whim_json_limits limits, const char *path,
+                                                whim_diag *diag);
+WHIM_MUST_CHECK whim_err whim_json_members_next(whim_json_members *w, bool *more);
+WHIM_MUST_CHECK whim_err whim_json_members_enter(whim_json_members *w);
+/* The member's value, which the caller frees; `out` NULL: pass over it, whatever its size. */
+WHIM_MUST_CHECK whim_err whim_json_members_value(whim_json_members *w, whim_json **out);
+void whim_json_members_close(whim_json_members *w);
 
 /* Append a value on one line without spaces. Numbers read back the same. */
 void whim_json_write(whim_str *out, const whim_json *value);

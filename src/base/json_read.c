@@ -2,6 +2,7 @@
 /* Reading JSON into the library's values. The reader is ours, because the library's own refuses
  * what Python's json reads, cannot be told limits, and does not say whether a text was bad or
  * memory ran out. */
+#include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/utf8.h"
@@ -16,6 +17,7 @@ typedef struct reader {
     const char *text;
     int64_t n, at;
     int32_t depth;
+    bool skip; /* look whether it is JSON, and keep nothing */
     whim_json_limits limits;
     whim_str scratch; /* a text with its escapes resolved, or a number with a NUL behind it */
     whim_str keys;    /* of the members that are being read, each with a NUL behind it */
@@ -72,7 +74,7 @@ static bool take_word(reader *r, const char *word)
 /* False: there are more values than may be. */
 static bool count(reader *r, int64_t n)
 {
-    if (r->limits.values_left != NULL && (*r->limits.values_left -= n) < 0) {
+    if (!r->skip && (*r->limits.values_left -= n) < 0) {
         bad(r, NULL);
         return false;
     }
@@ -189,7 +191,9 @@ static json_t *read_string(reader *r)
 {
     int64_t n;
     const char *text = read_text(r, false, &n);
-    return text == NULL ? NULL : made(r, json_stringn_nocheck(text, (size_t)n));
+    return text == NULL ? NULL
+           : r->skip    ? json_true()
+                        : made(r, json_stringn_nocheck(text, (size_t)n));
 }
 
 /* --- numbers ---------------------------------------------------------------------------------- */
@@ -279,7 +283,7 @@ static bool read_key(reader *r)
     if (text == NULL) {
         return false;
     }
-    whim_str_append_n(&r->keys, text, n + 1);
+    whim_str_append_n(&r->keys, text, r->skip ? 0 : n + 1);
     return !r->keys.failed || made(r, NULL) != NULL;
 }
 
@@ -290,7 +294,8 @@ static bool read_member(reader *r, json_t *object)
     if (!read_key(r)) {
         return false;
     }
-    if (r->limits.unique_keys && json_object_get(object, r->keys.text + begin) != NULL) {
+    if (r->limits.unique_keys && !r->skip &&
+        json_object_get(object, r->keys.text + begin) != NULL) {
         bad(r, "a duplicate key");
         return false;
     }
@@ -299,8 +304,9 @@ static bool read_member(reader *r, json_t *object)
         return false;
     }
     json_t *value = read_value(r);
-    if (value == NULL) {
-        return false;
+    if (value == NULL || r->skip) {
+        json_decref(value);
+        return value != NULL;
     }
     int set = json_object_set_new_nocheck(object, r->keys.text + begin, value);
     r->keys.len = begin;
@@ -310,13 +316,17 @@ static bool read_member(reader *r, json_t *object)
 static bool read_item(reader *r, json_t *array)
 {
     json_t *value = read_value(r);
-    return value != NULL && (json_array_append_new(array, value) == 0 || made(r, NULL) != NULL);
+    if (value == NULL || r->skip) {
+        json_decref(value);
+        return value != NULL;
+    }
+    return json_array_append_new(array, value) == 0 || made(r, NULL) != NULL;
 }
 
 static json_t *read_group(reader *r, bool object)
 {
     const char close = object ? '}' : ']';
-    json_t *group = made(r, object ? json_object() : json_array());
+    json_t *group = r->skip ? json_true() : made(r, object ? json_object() : json_array());
     if (group == NULL || take(r, close)) {
         return group;
     }
@@ -391,30 +401,166 @@ static whim_err describe(const reader *r, int64_t max_values, whim_diag *diag)
                      (long long)column, r->why);
 }
 
-whim_err whim_json_read(whim_json **out, const char *text, int64_t n, whim_json_limits limits,
-                        whim_diag *diag)
+/* One value and no more of the text; NULL and an error that is told. */
+static json_t *read_one(const char *text, int64_t n, int64_t *at, whim_json_limits limits,
+                        bool skip, bool to_end, whim_err *err, whim_diag *diag)
 {
-    static const char mark[] = "\xEF\xBB\xBF"; /* Windows begins files so */
-    const int64_t max_values = limits.values_left == NULL ? 0 : *limits.values_left;
-    *out = NULL;
-    if (n > limits.max_bytes) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT, "%lld bytes of JSON, expected at most %lld",
-                         (long long)n, (long long)limits.max_bytes);
+    int64_t left = WHIM_JSON_VALUES;
+    if (limits.values_left == NULL) {
+        limits.values_left = &left;
     }
-    reader r = {.text = text, .n = n, .limits = limits};
-    if (n >= 3 && memcmp(text, mark, 3) == 0) {
-        r.at = 3;
-    }
+    const int64_t max_values = *limits.values_left;
+    reader r = {.text = text, .n = n, .at = *at, .skip = skip, .limits = limits};
     json_t *json = read_value(&r);
-    if (json != NULL && (next(&r) != '\0' || r.at < r.n)) {
+    if (json != NULL && to_end && (next(&r) != '\0' || r.at < r.n)) {
         bad(&r, "text behind the end");
     }
     whim_str_deinit(&r.scratch);
     whim_str_deinit(&r.keys);
+    *at = r.at;
+    *err = r.err;
     if (r.err != WHIM_ERR_OK) {
         json_decref(json);
-        return describe(&r, max_values, diag);
+        *err = describe(&r, max_values, diag);
+        return NULL;
     }
-    *out = json;
+    return json;
+}
+
+/* Where the text begins: Windows puts a mark before files. */
+static int64_t first_byte(const char *text, int64_t n)
+{
+    return n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+}
+
+static whim_err check_bytes(int64_t n, whim_json_limits limits, whim_diag *diag)
+{
+    return n <= limits.max_bytes
+               ? WHIM_ERR_OK
+               : whim_fail(diag, WHIM_ERR_CORRUPT, "%lld bytes of JSON, expected at most %lld",
+                           (long long)n, (long long)limits.max_bytes);
+}
+
+whim_err whim_json_read(whim_json **out, const char *text, int64_t n, whim_json_limits limits,
+                        whim_diag *diag)
+{
+    int64_t at = first_byte(text, n);
+    whim_err err;
+    *out = NULL;
+    WHIM_TRY(check_bytes(n, limits, diag));
+    *out = read_one(text, n, &at, limits, false, true, &err, diag);
+    return err;
+}
+
+/* --- member by member ------------------------------------------------------------------------- */
+
+static whim_err walk_fail(whim_json_members *w, whim_err err, const char *why)
+{
+    return whim_fail(w->diag, err, "%s: %s", w->path, why);
+}
+
+/* As the reader tells what is wrong at a place. */
+static whim_err walk_bad(whim_json_members *w, const char *why)
+{
+    whim_diag diag = {{0}};
+    reader r = {.text = w->text, .n = w->n, .at = w->at, .limits = w->limits};
+    bad(&r, why);
+    (void)!describe(&r, 0, &diag);
+    return walk_fail(w, WHIM_ERR_CORRUPT, diag.text);
+}
+
+static char walk_next_byte(whim_json_members *w)
+{
+    reader r = {.text = w->text, .n = w->n, .at = w->at};
+    char c = next(&r);
+    w->at = r.at;
+    return c;
+}
+
+static bool walk_take(whim_json_members *w, char c)
+{
+    bool there = walk_next_byte(w) == c;
+    w->at += there;
+    return there;
+}
+
+whim_err whim_json_members_open(whim_json_members *w, const char *text, int64_t n,
+                                whim_json_limits limits, const char *path, whim_diag *diag)
+{
+    whim_diag why = {{0}};
+    *w = (whim_json_members){.text = text, .n = n, .limits = limits, .path = path, .diag = diag};
+    if (check_bytes(n, limits, &why) != WHIM_ERR_OK) {
+        return walk_fail(w, WHIM_ERR_CORRUPT, why.text);
+    }
+    w->at = first_byte(text, n);
+    if (walk_next_byte(w) == '{') {
+        return whim_json_members_enter(w);
+    }
+    const char *other = whim_file_stand_in(text, n);
+    return other != NULL ? walk_fail(w, WHIM_ERR_CORRUPT, other)
+                         : walk_bad(w, "the top level is expected to be an object");
+}
+
+whim_err whim_json_members_enter(whim_json_members *w)
+{
+    if (!walk_take(w, '{')) {
+        return whim_fail(w->diag, WHIM_ERR_CORRUPT, "%s: \"%.200s\" is expected to be an object",
+                         w->path, whim_str_text(&w->key));
+    }
+    w->first = true;
+    w->depth++;
     return WHIM_ERR_OK;
+}
+
+whim_err whim_json_members_next(whim_json_members *w, bool *more)
+{
+    *more = false;
+    if (walk_take(w, '}')) {
+        w->first = false;
+        bool ends = --w->depth == 0;
+        return ends && (walk_next_byte(w) != '\0' || w->at < w->n)
+                   ? walk_bad(w, "text behind the end")
+                   : WHIM_ERR_OK;
+    }
+    if (!w->first && !walk_take(w, ',')) {
+        return walk_bad(w, "expected \",\" or \"}\"");
+    }
+    w->first = false;
+    if (!walk_take(w, '"')) {
+        return walk_bad(w, "expected a key in quotes");
+    }
+    int64_t n;
+    whim_diag why = {{0}};
+    reader r = {.text = w->text, .n = w->n, .at = w->at, .limits = w->limits};
+    const char *key = read_text(&r, true, &n);
+    whim_err err = key == NULL ? describe(&r, 0, &why) : WHIM_ERR_OK;
+    whim_str_deinit(&w->key); /* the key takes the place of the one before */
+    w->key = r.scratch;
+    w->at = r.at;
+    if (err != WHIM_ERR_OK) {
+        return walk_fail(w, err, why.text);
+    }
+    *more = true;
+    return walk_take(w, ':') ? WHIM_ERR_OK : walk_bad(w, "expected \":\"");
+}
+
+whim_err whim_json_members_value(whim_json_members *w, whim_json **out)
+{
+    whim_diag why = {{0}};
+    whim_err err;
+    int64_t left = WHIM_JSON_MEMBER_VALUES;
+    whim_json_limits limits = w->limits;
+    limits.values_left = &left;
+    json_t *json = read_one(w->text, w->n, &w->at, limits, out == NULL, false, &err, &why);
+    if (out != NULL) {
+        *out = json;
+    } else {
+        json_decref(json);
+    }
+    return err == WHIM_ERR_OK ? WHIM_ERR_OK : walk_fail(w, err, why.text);
+}
+
+void whim_json_members_close(whim_json_members *w)
+{
+    whim_str_deinit(&w->key);
 }

@@ -7,10 +7,10 @@ cd "$cli/../.." || exit 1
 mkdir -p "$TEST_TMP/plain"
 tests/support/tiny-model llama-bf16 "$TEST_TMP/plain"
 
-# answer FOLDER: what the model says there.
+# answer FOLDER [OPTION...]: what the model says there.
 answer()
 {
-    run_it run "$1" -p hello -n 8 -q --temp 0
+    run_it run "$@" -p hello -n 8 -q --temp 0
 }
 
 answer "$TEST_TMP/plain"
@@ -54,4 +54,21 @@ while IFS='|' read -r file json wanted; do
     ((n += 1))
 done <tests/data/odd_files.txt
 ((n > 60)) || bad "the table" "only $n cases"
+
+# What a file or a template says does not control the terminal.
+python3 - "$TEST_TMP/evil.gguf" <<'EOF'
+import struct, sys
+def text(s):
+    return struct.pack("<Q", len(s)) + s
+with open(sys.argv[1], "wb") as f:
+    f.write(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text(b"general.architecture") + struct.pack("<I", 8)
+            + text(b"a\x1b[2J\x1b]0;b\x07\xc2\x9bc") + bytes(64))
+EOF
+run_it inspect "$TEST_TMP/evil.gguf"
+expect "controls in a name" 1 err 'a\x1b[2J\x1b]0;b\x07\x9bc'
+[[ $err != *$'\x1b'* && $err != *$'\x07'* ]] || bad "controls in a name" "they are printed"
+printf '%s' '{{ raise_exception("no\x1b[2J\r") }}' >"$TEST_TMP/evil.jinja"
+answer "$TEST_TMP/plain" --chat-template "$TEST_TMP/evil.jinja"
+expect "controls in a template" 1 err 'no\x1b[2J\x0d'
+[[ $err != *$'\x1b'* && $err != *$'\r'* ]] || bad "controls in a template" "they are printed"
 finish

@@ -16,6 +16,33 @@ static void check(bool ok)
     }
 }
 
+/* Member by member, objects inside as the first byte says: entered, read or passed over. Takes what
+ * the reader takes. */
+static bool walk(const char *text, int64_t n, const whim_json_limits *limits, char how)
+{
+    whim_json_members m;
+    whim_diag diag = {{0}};
+    bool more = true;
+    whim_err err = whim_json_members_open(&m, text, n, *limits, "fuzz", &diag);
+    for (int32_t depth = 1; err == WHIM_ERR_OK && depth > 0;) {
+        err = whim_json_members_next(&m, &more);
+        if (err != WHIM_ERR_OK || !more) {
+            depth--;
+            continue;
+        }
+        whim_json *value = NULL;
+        bool enter = (how & 1) != 0 && depth < 8 && m.at < m.n && m.text[m.at] == '{';
+        err = enter            ? whim_json_members_enter(&m)
+              : (how & 2) != 0 ? whim_json_members_value(&m, &value)
+                               : whim_json_members_value(&m, NULL);
+        depth += enter;
+        check(err == WHIM_ERR_OK || diag.text[0] != '\0');
+        whim_json_free(value);
+    }
+    whim_json_members_close(&m);
+    return err == WHIM_ERR_OK;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     enum { FLAGS = JSON_DECODE_ANY | JSON_ALLOW_NUL };
@@ -27,6 +54,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     whim_diag diag = {{0}};
     whim_err err = whim_json_read(&json, text, (int64_t)n, limits, &diag);
     json_t *theirs = json_loadb(text, n, FLAGS, NULL);
+    for (char how = 0; how < 4 && n <= 1 << 20; how++) {
+        bool walked = walk(text, (int64_t)n, &limits, how);
+        bool object = err == WHIM_ERR_OK && whim_json_is_object(json);
+        bool limited = left < 0 || strstr(diag.text, "deeper") != NULL; /* only the reader is */
+        check(!walked || object || limited);
+        check(walked || !object || (how & 2) != 0); /* a value that is read has a limit */
+    }
     if (err != WHIM_ERR_OK) {
         /* A NUL behind a value is its end to the library. */
         bool limit = left < 0 || strstr(diag.text, "deeper") != NULL || n > 1 << 20 ||

@@ -41,77 +41,115 @@ static int32_t find_shard(const whim_ckpt *ckpt, const char *name)
     return -1;
 }
 
-static whim_err read_shards(whim_ckpt *ckpt, const char *dir, const whim_json *map,
-                            const char *path, whim_diag *diag)
+/* What is done with one line of the map: a tensor's name and its file's. */
+typedef struct map_reader {
+    whim_ckpt *ckpt;
+    const char *dir, *path;
+    whim_diag *diag;
+} map_reader;
+typedef whim_err map_line(const map_reader *r, const char *tensor, const char *shard);
+
+static whim_err open_shard(const map_reader *r, const char *tensor, const char *shard)
 {
-    whim_json_iter iter = {.obj = map};
-    while (whim_json_next(&iter)) {
-        const char *shard = NULL;
-        if (!whim_json_as_string(iter.value, &shard)) {
-            return whim_fail(diag, WHIM_ERR_CORRUPT,
-                             "%s: \"weight_map.%.200s\" is %s, expected a file name", path,
-                             iter.key, whim_json_kind(iter.value));
-        }
-        if (!whim_path_is_plain_name(shard)) {
-            return whim_fail(diag, WHIM_ERR_CORRUPT,
-                             "%s: \"weight_map.%.200s\" is \"%.200s\", expected the plain name of "
-                             "a file beside the index",
-                             path, iter.key, shard);
-        }
-        if (find_shard(ckpt, shard) < 0) {
-            whim_err err = add_and_read(ckpt, dir, shard, diag);
-            if (err == WHIM_ERR_NOT_FOUND) {
-                return whim_fail(diag, err,
-                                 "%s/%s: missing, but %s lists it for \"%.200s\"; is the download "
-                                 "complete?",
-                                 dir, shard, index_name, iter.key);
-            }
-            WHIM_TRY(err);
-        }
+    if (find_shard(r->ckpt, shard) >= 0) {
+        return WHIM_ERR_OK;
+    }
+    whim_err err = add_and_read(r->ckpt, r->dir, shard, r->diag);
+    if (err == WHIM_ERR_NOT_FOUND) {
+        return whim_fail(r->diag, err,
+                         "%s/%s: missing, but %s lists it for \"%.200s\"; is the download "
+                         "complete?",
+                         r->dir, shard, index_name, tensor);
+    }
+    return err;
+}
+
+/* Every tensor of the map must be where the map says. */
+static whim_err check_line(const map_reader *r, const char *key, const char *shard)
+{
+    char name[WHIM_CKPT_NAME_MAX];
+    const whim_ckpt_tensor *tensor =
+        whim_ckpt_find(r->ckpt, whim_ckpt_canonical_name(r->ckpt, key, name));
+    if (tensor == NULL || tensor->file != find_shard(r->ckpt, shard)) {
+        return whim_fail(r->diag, WHIM_ERR_CORRUPT,
+                         "%s: \"weight_map.%.200s\" says %.200s, but that file has no such "
+                         "tensor",
+                         r->path, key, shard);
     }
     return WHIM_ERR_OK;
 }
 
-/* Every tensor of the map must be where the map says. */
-static whim_err check_map(const whim_ckpt *ckpt, const whim_json *map, const char *path,
-                          whim_diag *diag)
+static whim_err read_line(const map_reader *r, const char *key, const whim_json *value,
+                          map_line *take)
 {
-    whim_json_iter iter = {.obj = map};
-    while (whim_json_next(&iter)) {
-        const char *shard = NULL;
-        char name[WHIM_CKPT_NAME_MAX];
-        const whim_ckpt_tensor *tensor =
-            whim_ckpt_find(ckpt, whim_ckpt_canonical_name(ckpt, iter.key, name));
-        if (whim_json_as_string(iter.value, &shard) &&
-            (tensor == NULL || tensor->file != find_shard(ckpt, shard))) {
-            return whim_fail(diag, WHIM_ERR_CORRUPT,
-                             "%s: \"weight_map.%.200s\" says %.200s, but that file has no such "
-                             "tensor",
-                             path, iter.key, shard);
-        }
+    const char *shard = NULL;
+    if (!whim_json_as_string(value, &shard)) {
+        return whim_fail(r->diag, WHIM_ERR_CORRUPT,
+                         "%s: \"weight_map.%.200s\" is %s, expected a file name", r->path, key,
+                         whim_json_kind(value));
     }
-    return WHIM_ERR_OK;
+    if (!whim_path_is_plain_name(shard)) {
+        return whim_fail(r->diag, WHIM_ERR_CORRUPT,
+                         "%s: \"weight_map.%.200s\" is \"%.200s\", expected the plain name of "
+                         "a file beside the index",
+                         r->path, key, shard);
+    }
+    return take(r, key, shard);
+}
+
+static whim_err read_map(const map_reader *r, whim_json_members *walk, map_line *take)
+{
+    WHIM_TRY(whim_json_members_enter(walk));
+    for (bool more = true;;) {
+        whim_json *value;
+        WHIM_TRY(whim_json_members_next(walk, &more));
+        if (!more) {
+            return WHIM_ERR_OK;
+        }
+        WHIM_TRY(whim_json_members_value(walk, &value));
+        whim_err err = read_line(r, whim_str_text(&walk->key), value, take);
+        whim_json_free(value);
+        WHIM_TRY(err);
+    }
+}
+
+/* Go through the index, line by line of its map: it may have a hundred thousand. */
+static whim_err read_index(const map_reader *r, whim_json_members *walk, map_line *take)
+{
+    for (bool more = true, found = false;;) {
+        WHIM_TRY(whim_json_members_next(walk, &more));
+        if (!more) {
+            return found ? WHIM_ERR_OK
+                         : whim_fail(r->diag, WHIM_ERR_CORRUPT, "%s: \"weight_map\" is missing",
+                                     r->path);
+        }
+        bool is_map = strcmp(whim_str_text(&walk->key), "weight_map") == 0;
+        if (is_map && found) {
+            return whim_fail(r->diag, WHIM_ERR_CORRUPT, "%s: \"weight_map\" stands twice", r->path);
+        }
+        found |= is_map;
+        WHIM_TRY(is_map ? read_map(r, walk, take) : whim_json_members_value(walk, NULL));
+    }
 }
 
 static whim_err open_sharded(whim_ckpt *ckpt, const char *dir, whim_diag *diag)
 {
-    whim_json *json = NULL;
+    whim_json_members walk = {.text = NULL};
     char *text = NULL;
     int64_t n = 0;
     whim_err err;
     const char *path = whim_path_join(&ckpt->arena, dir, index_name);
     WHIM_TRY(whim_got(path != NULL, diag, "%s: no memory for a path", dir));
+    const map_reader r = {.ckpt = ckpt, .dir = dir, .path = path, .diag = diag};
     WHIM_TRY(whim_file_read_all(path, index_limits.max_bytes, &text, &n, diag));
-    WHIM_TRY_OUT(whim_json_parse(&json, text, n, index_limits, path, diag));
-    whim_json_scope top = {.obj = json, .path = path, .prefix = "", .diag = diag};
-    const whim_json *map = NULL;
-    WHIM_TRY_OUT(whim_json_require(&top, "weight_map"));
-    WHIM_TRY_OUT(whim_json_get_object(&top, "weight_map", &map));
-    WHIM_TRY_OUT(read_shards(ckpt, dir, map, path, diag));
+    WHIM_TRY_OUT(whim_json_members_open(&walk, text, n, index_limits, path, diag));
+    WHIM_TRY_OUT(read_index(&r, &walk, open_shard));
     WHIM_TRY_OUT(whim_ckpt_finish(ckpt, diag));
-    WHIM_TRY_OUT(check_map(ckpt, map, path, diag));
+    whim_json_members_close(&walk);
+    WHIM_TRY_OUT(whim_json_members_open(&walk, text, n, index_limits, path, diag));
+    WHIM_TRY_OUT(read_index(&r, &walk, check_line));
 out:
-    whim_json_free(json);
+    whim_json_members_close(&walk);
     whim_free(text);
     return err;
 }

@@ -166,25 +166,38 @@ static whim_err read_tensor(const reader *r, const char *name, const whim_json_s
     return whim_ckpt_add_tensor(r->ckpt, &tensor, r->diag);
 }
 
-static whim_err read_entries(const reader *r, const whim_json *header)
+static whim_err read_entry(const reader *r, const char *name, const whim_json *entry)
 {
     char prefix[256];
-    whim_json_iter iter = {.obj = header};
-    while (whim_json_next(&iter)) {
-        if (strcmp(iter.key, "__metadata__") == 0) {
+    if (!whim_json_is_object(entry)) {
+        return whim_fail(r->diag, WHIM_ERR_CORRUPT,
+                         "%s: tensor \"%.200s\" is %s, expected an object", r->path, name,
+                         whim_json_kind(entry));
+    }
+    snprintf(prefix, sizeof prefix, "%.200s: ", name);
+    whim_json_scope scope = {.obj = entry, .path = r->path, .prefix = prefix, .diag = r->diag};
+    return read_tensor(r, name, &scope);
+}
+
+/* One tensor after the other, so that a header costs no more memory than what is kept of it. */
+static whim_err read_entries(const reader *r, whim_json_members *walk)
+{
+    for (bool more = true;;) {
+        WHIM_TRY(whim_json_members_next(walk, &more));
+        if (!more) {
+            return WHIM_ERR_OK;
+        }
+        const char *name = whim_str_text(&walk->key);
+        if (strcmp(name, "__metadata__") == 0) {
+            WHIM_TRY(whim_json_members_value(walk, NULL));
             continue;
         }
-        if (!whim_json_is_object(iter.value)) {
-            return whim_fail(r->diag, WHIM_ERR_CORRUPT,
-                             "%s: tensor \"%.200s\" is %s, expected an object", r->path, iter.key,
-                             whim_json_kind(iter.value));
-        }
-        snprintf(prefix, sizeof prefix, "%.200s: ", iter.key);
-        whim_json_scope scope = {
-            .obj = iter.value, .path = r->path, .prefix = prefix, .diag = r->diag};
-        WHIM_TRY(read_tensor(r, iter.key, &scope));
+        whim_json *entry;
+        WHIM_TRY(whim_json_members_value(walk, &entry));
+        whim_err err = read_entry(r, name, entry);
+        whim_json_free(entry);
+        WHIM_TRY(err);
     }
-    return WHIM_ERR_OK;
 }
 
 whim_err whim_safetensors_read(whim_ckpt *ckpt, int32_t file, whim_diag *diag)
@@ -213,19 +226,19 @@ whim_err whim_safetensors_read(whim_ckpt *ckpt, int32_t file, whim_diag *diag)
     char *text = whim_alloc((int64_t)n);
     WHIM_TRY(whim_got(text != NULL, diag, "%s: no memory for a header of %llu bytes", f->path,
                       (unsigned long long)n));
-    whim_json *json = NULL;
+    whim_json_members walk = {.text = NULL};
     whim_err err;
     WHIM_TRY_OUT(whim_file_read_at(f->fd, 8, (int64_t)n, text, f->path, diag));
-    WHIM_TRY_OUT(whim_json_parse(&json, text, (int64_t)n, header_limits, f->path, diag));
+    WHIM_TRY_OUT(whim_json_members_open(&walk, text, (int64_t)n, header_limits, f->path, diag));
     reader r = {.ckpt = ckpt,
                 .file = file,
                 .path = f->path,
                 .data_start = 8 + (int64_t)n,
                 .data_bytes = f->bytes - 8 - (int64_t)n,
                 .diag = diag};
-    WHIM_TRY_OUT(read_entries(&r, json));
+    WHIM_TRY_OUT(read_entries(&r, &walk));
 out:
-    whim_json_free(json);
+    whim_json_members_close(&walk);
     whim_free(text);
     return err;
 }

@@ -172,6 +172,106 @@ static void values_are_counted(void **state)
     assert_non_null(strstr(diag.text, "more than 12 values"));
 }
 
+/* Without a bound of its own a file may hold WHIM_JSON_VALUES. */
+static void files_are_bounded(void **state)
+{
+    (void)state;
+    const whim_json_limits large = {.max_bytes = INT64_MAX, .max_depth = 8};
+    whim_str text = {0};
+    whim_diag diag = {{0}};
+    whim_json *json;
+    whim_str_append(&text, "{\"a\":[");
+    for (int i = 0; i < WHIM_JSON_VALUES / WHIM_JSON_GROUP; i++) {
+        whim_str_append(&text, "{},");
+    }
+    whim_str_append(&text, "{}]}");
+    assert_int_equal(whim_json_parse(&json, text.text, text.len, large, "f", &diag),
+                     WHIM_ERR_CORRUPT);
+    assert_non_null(strstr(diag.text, "more than 2097152 values"));
+    whim_str_deinit(&text);
+}
+
+/* The members of an object and of one inside, as text. */
+static whim_err walk(const char *text, whim_str *out, whim_diag *diag)
+{
+    whim_json_members w;
+    bool more = true;
+    whim_err err = whim_json_members_open(&w, text, (int64_t)strlen(text), limits, "f", diag);
+    for (int32_t depth = 1; err == WHIM_ERR_OK && depth > 0;) {
+        err = whim_json_members_next(&w, &more);
+        if (err != WHIM_ERR_OK || !more) {
+            whim_str_append(out, "}");
+            depth--;
+            continue;
+        }
+        const char *key = whim_str_text(&w.key);
+        whim_str_append(out, key);
+        if (strcmp(key, "in") == 0) {
+            err = whim_json_members_enter(&w);
+            depth++;
+        } else if (key[0] == '_') {
+            err = whim_json_members_value(&w, NULL);
+        } else {
+            whim_json *value;
+            err = whim_json_members_value(&w, &value);
+            if (err == WHIM_ERR_OK) {
+                whim_json_write(out, value);
+            }
+            whim_json_free(value);
+        }
+    }
+    whim_json_members_close(&w);
+    return err;
+}
+
+static void objects_are_walked(void **state)
+{
+    (void)state;
+    static const char *const good[][2] = {
+        {"{}", "}"},
+        {" { } ", "}"},
+        {"{\"a\": [1, {\"b\": 2}], \"\\u0062\" : null}", "a[1,{\"b\":2}]bnull}"},
+        {"{\"in\":{\"a\":1,\"_\":[{\"x\":[\"\\n\"]},2]},\"b\":2}", "ina1_}b2}"},
+        {"{\"in\":{},\"_\":-1.5e3}", "in}_}"},
+    };
+    static const char *const wrong[][2] = {
+        {"", "top level"},
+        {"[]", "top level"},
+        {"{", "key"},
+        {"{\"a\"", "\":\""},
+        {"{\"a\":", "a value is expected"},
+        {"{\"a\":1", "\"}\""},
+        {"{\"a\":1,}", "key"},
+        {"{\"a\":1 \"b\":2}", "\",\""},
+        {"{\"a\":1}x", "behind the end"},
+        {"{\"in\":3}", "\"in\" is expected to be an object"},
+        {"{\"in\":{}", "\"}\""},
+        {"{\"_\":[1,}", "line 1 column 9"},
+        {"{\"_\":\"\\x\"}", "escape"},
+        {"{\"_\":[[[[[[[[[]]]]]]]]]}", "deeper"},
+        {"{\"_\":01}", "number"},
+        {"{\"\x01\":1}", "control"},
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        whim_str out = {0};
+        whim_diag diag = {{0}};
+        if (walk(good[i][0], &out, &diag) != WHIM_ERR_OK) {
+            fail_msg("%s: %s", good[i][0], diag.text);
+        }
+        assert_string_equal(whim_str_text(&out), good[i][1]);
+        whim_str_deinit(&out);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        whim_str out = {0};
+        whim_diag diag = {{0}};
+        whim_err err = walk(wrong[i][0], &out, &diag);
+        if (err != WHIM_ERR_CORRUPT || strstr(diag.text, wrong[i][1]) == NULL) {
+            fail_msg("%s: %s: %s", wrong[i][0], whim_err_name(err), diag.text);
+        }
+        whim_str_deinit(&out);
+    }
+}
+
 static const char *pick(uint64_t *at, const char *const *list, size_t n)
 {
     return list[whim_rng_at(7, (*at)++) % n];
@@ -297,6 +397,8 @@ int main(void)
         cmocka_unit_test(powers_of_two_are_short),
         cmocka_unit_test(large_numbers_are_told_as_they_are),
         cmocka_unit_test(values_are_counted),
+        cmocka_unit_test(files_are_bounded),
+        cmocka_unit_test(objects_are_walked),
         cmocka_unit_test(agrees_with_jansson),
         cmocka_unit_test(doubles_read_back_the_same),
         cmocka_unit_test(no_memory_is_told),

@@ -2,6 +2,9 @@
 /* safetensors directories: one file, shards, and the ways in which they can be wrong. */
 #include "unit/weights/fixture.h"
 
+#include <jansson.h>
+#include <malloc.h>
+
 static const char tiny_config[] =
     "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"hidden_size\": 8,"
     " \"num_attention_heads\": 2, \"num_hidden_layers\": 1, \"vocab_size\": 16,"
@@ -179,13 +182,16 @@ static const struct {
     {"same key",
      "{\"t.w\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]},"
      " \"t.w\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 8]}}",
-     "duplicate"},
+     "occurs twice"},
     {"same canonical name",
      "{\"t.w\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]},"
      " \"model.t.w\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 8]}}",
      "occurs twice"},
     {"control character",
      "{\"t\\u001b[2J\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}",
+     "control character"},
+    {"control character of two bytes",
+     "{\"t\\u009b\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}",
      "control character"},
     {"deep", "{\"a\":[[[[[[[[[[]]]]]]]]]]}", "deeper"},
 };
@@ -208,6 +214,72 @@ static void refuses_malformed_headers(void **state)
         bytes_free(&b);
         expect_refused("length", test_dir, WHIM_ERR_CORRUPT, "model.safetensors", "header length");
     }
+}
+
+static int64_t living, most_living; /* bytes of the JSON library's heap */
+
+static void *counting_malloc(size_t n)
+{
+    void *p = malloc(n);
+    living += p == NULL ? 0 : (int64_t)malloc_usable_size(p);
+    most_living = living > most_living ? living : most_living;
+    return p;
+}
+
+static void counting_free(void *p)
+{
+    living -= p == NULL ? 0 : (int64_t)malloc_usable_size(p);
+    free(p);
+}
+
+/* `before`, a million bytes of lists that nobody reads, and `after`. */
+static char *padded(const char *before, const char *after)
+{
+    enum { PAIRS = 250 * 1000 };
+    whim_str text = {0};
+    whim_str_append(&text, before);
+    for (int i = 0; i < PAIRS; i++) {
+        whim_str_append(&text, "{},[],"); /* a document of these takes 75 times their size */
+    }
+    whim_str_append(&text, "0]");
+    whim_str_append(&text, after);
+    return text.text;
+}
+
+/* What stands in a header or an index beside the tensors costs no memory. */
+static void keeps_nothing_that_it_does_not_need(void **state)
+{
+    (void)state;
+    const char *entry = "\"t.w\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}";
+    char after[200];
+    snprintf(after, sizeof after, ", %s}", entry);
+    char *header = padded("{\"__metadata__\": [", after);
+    char *index = padded("{\"metadata\": [", ", \"weight_map\": {\"t.w\": \"x.safetensors\"}}");
+    living = most_living = 0;
+    json_set_alloc_funcs(counting_malloc, counting_free);
+    for (int sharded = 0; sharded < 2; sharded++) {
+        whim_ckpt ckpt;
+        start();
+        write_safetensors(sharded ? "x.safetensors" : "model.safetensors", header, 4);
+        if (sharded) {
+            write_text("model.safetensors.index.json", index);
+        }
+        expect_opens(&ckpt, test_dir);
+        assert_int_equal(ckpt.n_tensor, 1);
+        whim_ckpt_close(&ckpt);
+    }
+    assert_true(most_living < 64 * 1024);
+    /* Inside a tensor's own entry it is read, within a bound that the message names. */
+    char *inside = padded("{\"t.w\": {\"x\": [", "}}");
+    start();
+    write_safetensors("model.safetensors", inside, 4);
+    expect_refused("inside", test_dir, WHIM_ERR_CORRUPT, "model.safetensors",
+                   "more than 4096 values");
+    json_set_alloc_funcs(malloc, free);
+    assert_true(most_living < 1024 * 1024);
+    whim_free(header);
+    whim_free(index);
+    whim_free(inside);
 }
 
 static void refuses_every_truncation(void **state)
@@ -283,10 +355,15 @@ static void takes_the_type_of_the_weights(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opens_one_file),           cmocka_unit_test(opens_shards),
-        cmocka_unit_test(refuses_bad_shards),       cmocka_unit_test(refuses_malformed_headers),
-        cmocka_unit_test(refuses_every_truncation), cmocka_unit_test(refuses_wrong_paths),
-        cmocka_unit_test(notices_a_shrunken_file),  cmocka_unit_test(takes_the_type_of_the_weights),
+        cmocka_unit_test(opens_one_file),
+        cmocka_unit_test(opens_shards),
+        cmocka_unit_test(refuses_bad_shards),
+        cmocka_unit_test(refuses_malformed_headers),
+        cmocka_unit_test(keeps_nothing_that_it_does_not_need),
+        cmocka_unit_test(refuses_every_truncation),
+        cmocka_unit_test(refuses_wrong_paths),
+        cmocka_unit_test(notices_a_shrunken_file),
+        cmocka_unit_test(takes_the_type_of_the_weights),
     };
     return cmocka_run_group_tests(tests, dir_setup, dir_teardown);
 }
