@@ -21,9 +21,18 @@ static uint32_t turn(uint32_t x, int n)
     return x >> n | x << (32 - n);
 }
 
-static void block_add(uint32_t h[8], const uint8_t *block)
+/* One round; the eight words change places by their names, so that none has to move. */
+#define ROUND(a, b, c, d, e, f, g, h, i)                                                          \
+    do {                                                                                          \
+        uint32_t one = (h) + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) +                           \
+                       ((g) ^ ((e) & ((f) ^ (g)))) + round_words[i] + w[i];                       \
+        (d) += one;                                                                               \
+        (h) =                                                                                     \
+            one + (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + (((a) & (b)) | ((c) & ((a) | (b)))); \
+    } while (0)
+
+static void words_make(uint32_t w[64], const uint8_t *block)
 {
-    uint32_t w[64], v[8];
     for (int i = 0; i < 16; i++) {
         const uint8_t *b = block + (ptrdiff_t)4 * i;
         w[i] = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
@@ -33,18 +42,26 @@ static void block_add(uint32_t h[8], const uint8_t *block)
         w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) + w[i - 7] +
                (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
     }
-    memcpy(v, h, sizeof v);
-    for (int i = 0; i < 64; i++) {
-        uint32_t one = v[7] + (turn(v[4], 6) ^ turn(v[4], 11) ^ turn(v[4], 25)) +
-                       ((v[4] & v[5]) ^ (~v[4] & v[6])) + round_words[i] + w[i];
-        uint32_t two = (turn(v[0], 2) ^ turn(v[0], 13) ^ turn(v[0], 22)) +
-                       ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
-        memmove(v + 1, v, 7 * sizeof v[0]);
-        v[4] += one;
-        v[0] = one + two;
+}
+
+static void block_add(uint32_t sum[8], const uint8_t *block)
+{
+    uint32_t w[64], a = sum[0], b = sum[1], c = sum[2], d = sum[3];
+    uint32_t e = sum[4], f = sum[5], g = sum[6], h = sum[7];
+    words_make(w, block);
+    for (int i = 0; i < 64; i += 8) {
+        ROUND(a, b, c, d, e, f, g, h, i);
+        ROUND(h, a, b, c, d, e, f, g, i + 1);
+        ROUND(g, h, a, b, c, d, e, f, i + 2);
+        ROUND(f, g, h, a, b, c, d, e, i + 3);
+        ROUND(e, f, g, h, a, b, c, d, i + 4);
+        ROUND(d, e, f, g, h, a, b, c, i + 5);
+        ROUND(c, d, e, f, g, h, a, b, i + 6);
+        ROUND(b, c, d, e, f, g, h, a, i + 7);
     }
+    const uint32_t made[8] = {a, b, c, d, e, f, g, h};
     for (int i = 0; i < 8; i++) {
-        h[i] += v[i];
+        sum[i] += made[i];
     }
 }
 
@@ -58,11 +75,20 @@ void whim_sha256_init(whim_sha256 *sum)
 void whim_sha256_add(whim_sha256 *sum, const void *data, int64_t bytes)
 {
     const uint8_t *at = data;
-    for (int64_t i = 0; i < bytes; i++) {
-        sum->block[sum->n_byte++ % WHIM_SHA256_BLOCK] = at[i];
-        if (sum->n_byte % WHIM_SHA256_BLOCK == 0) {
-            block_add(sum->h, sum->block);
+    while (bytes > 0) {
+        int64_t used = (int64_t)(sum->n_byte % WHIM_SHA256_BLOCK), room = WHIM_SHA256_BLOCK - used;
+        int64_t n = bytes < room ? bytes : room;
+        if (n == WHIM_SHA256_BLOCK) {
+            block_add(sum->h, at);
+        } else {
+            memcpy(sum->block + used, at, (size_t)n);
+            if (n == room) {
+                block_add(sum->h, sum->block);
+            }
         }
+        sum->n_byte += (uint64_t)n;
+        at += n;
+        bytes -= n;
     }
 }
 

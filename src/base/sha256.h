@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-256 (FIPS 180-4) and HMAC (RFC 2104) with it, for short messages: proofs that two programs
- * know the same secret. Whole files are the matter of libcrypto, which is faster and not in every
- * build. Threads: stateless. */
+/* SHA-256 (FIPS 180-4) and HMAC (RFC 2104) with it, for proofs that two
+ * programs know the same secret, and for pages that travel. libcrypto is several times as fast and
+ * not in every build. Threads: stateless. */
 #ifndef WHIM_BASE_SHA256_H
 #define WHIM_BASE_SHA256_H
 

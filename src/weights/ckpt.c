@@ -23,9 +23,13 @@ static whim_err read_config(whim_ckpt *ckpt, const char *dir, whim_diag *diag)
 {
     char *text = NULL;
     int64_t n = 0;
+    whim_sha256 sum;
     const char *path = whim_path_join(&ckpt->arena, dir, "config.json");
     WHIM_TRY(got(path != NULL, dir, diag));
     WHIM_TRY(whim_file_read_all(path, CONFIG_MAX, &text, &n, diag));
+    whim_sha256_init(&sum);
+    whim_sha256_add(&sum, text, n);
+    whim_sha256_end(&sum, ckpt->config_sum);
     whim_err err = whim_config_parse(&ckpt->config, ckpt->archs, text, n, path, diag);
     if (err == WHIM_ERR_OK) {
         err = whim_scheme_parse(&ckpt->scheme, &ckpt->arena, text, n, path, diag);

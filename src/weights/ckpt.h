@@ -17,6 +17,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/sha256.h"
 #include "tensor/dtype.h"
 #include "weights/arch.h"
 #include "weights/generation.h"
@@ -75,9 +76,10 @@ typedef struct whim_ckpt {
     int64_t n_tensor;
     whim_ckpt_file *files;
     int32_t n_file;
-    int32_t *index;     /* open-addressing hash of names -> tensor, -1 empty */
-    int64_t index_mask; /* size of index - 1 */
-    whim_gguf *gguf;    /* metadata of a GGUF file (see gguf.h), else NULL */
+    int32_t *index;                        /* open-addressing hash of names -> tensor, -1 empty */
+    int64_t index_mask;                    /* size of index - 1 */
+    whim_gguf *gguf;                       /* metadata of a GGUF file (see gguf.h), else NULL */
+    uint8_t config_sum[WHIM_SHA256_BYTES]; /* of the text of config.json; 0 where there is none */
 } whim_ckpt;
 
 /* Open a directory with config.json and *.safetensors, a GGUF file (any part of a split one), or a

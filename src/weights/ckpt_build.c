@@ -42,7 +42,9 @@ void whim_ckpt_mark_unsupported(whim_ckpt_tensor *tensor, const char *reason)
 static bool is_printable(const char *name)
 {
     for (; *name != '\0'; name++) {
-        if ((unsigned char)*name < 0x20 || *name == 0x7f) {
+        const unsigned char byte = (unsigned char)*name, next = (unsigned char)name[1];
+        bool c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
+        if (byte < 0x20 || byte == 0x7f || c1) {
             return false;
         }
     }

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+static const whim_kv_weights unknown;
+
 static whim_kv_space space_over(int32_t n_rank, const char *draft, const char *type,
                                 const char *kv_type)
 {
@@ -21,7 +23,7 @@ static whim_kv_space space_over(int32_t n_rank, const char *draft, const char *t
     whim_kv_space space = {""};
     whim_diag diag = {""};
     assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_OK);
-    assert_int_equal(whim_kv_space_make(engine, &space, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_kv_space_make(engine, &unknown, &space, &diag), WHIM_ERR_OK);
     whim_engine_close(engine);
     return space;
 }
@@ -78,7 +80,7 @@ static void groups_are_another_space(void **state)
     whim_kv_space space = {""};
     whim_diag diag = {""};
     assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_OK);
-    assert_int_equal(whim_kv_space_make(engine, &space, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_kv_space_make(engine, &unknown, &space, &diag), WHIM_ERR_OK);
     whim_engine_close(engine);
     assert_true(space.answers != two.answers);
 }
@@ -104,7 +106,7 @@ static void dealt_heads_are_the_same_answers(void **state)
         whim_engine *engine;
         whim_diag diag = {""};
         assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_OK);
-        assert_int_equal(whim_kv_space_make(engine, &spaces[i], &diag), WHIM_ERR_OK);
+        assert_int_equal(whim_kv_space_make(engine, &unknown, &spaces[i], &diag), WHIM_ERR_OK);
         whim_engine_close(engine);
         assert_true(spaces[i].answers == spaces[0].answers);
         bool heads = i == 1 || i == 2;

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "tensor/half.h"
 #include "tensor/quant.h"
-#include "weights/fingerprint.h"
+#include "weights/identity/fingerprint.h"
 
 #include <math.h>
 

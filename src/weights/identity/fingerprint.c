@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Naming a checkpoint by its contents. */
-#include "weights/fingerprint.h"
+#include "weights/identity/fingerprint.h"
 
 #include "base/math/rng.h"
 #include "weights/quantised/recipe.h"
