@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kv/disk_folder.h"
 
+#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -15,20 +16,86 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define MOST_BYTES (INT64_C(20) * 1000 * 1000 * 1000)
+enum { ABOUT_MAX = 2048 };
 
-void whim_disk_space_name(const uint8_t space[WHIM_SHA256_BYTES], char name[WHIM_DISK_SPACE_NAME])
-{
-    for (int i = 0; i < (WHIM_DISK_SPACE_NAME - 1) / 2; i++) {
-        snprintf(name + (ptrdiff_t)2 * i, 3, "%02x", space[i]);
-    }
-}
+#define MOST_BYTES (INT64_C(20) * 1000 * 1000 * 1000)
 
 /* Format 1 had 16 digits. */
 static bool is_space(const char *name)
 {
     size_t n = strlen(name);
     return (n == 16 || n == WHIM_DISK_SPACE_NAME - 1) && strspn(name, "0123456789abcdef") == n;
+}
+
+/* --- what is there ---------------------------------------------------------------------------- */
+
+/* What the file in a space's folder says, cut out of `about`; false: it does not give the folder
+ * its name. */
+static bool about_read(const char *dir, const char *name, char *about, whim_disk_space *space)
+{
+    char path[4096], own[WHIM_DISK_SPACE_NAME], *bytes = NULL;
+    uint8_t sum[WHIM_SHA256_BYTES];
+    int64_t n;
+    if (snprintf(path, sizeof path, "%s/%s/" WHIM_DISK_ABOUT, dir, name) >= (int)sizeof path ||
+        whim_file_read_all(path, ABOUT_MAX - 1, &bytes, &n, NULL) != WHIM_ERR_OK) {
+        return false;
+    }
+    snprintf(about, ABOUT_MAX, "%s", bytes);
+    whim_free(bytes);
+    if (!whim_disk_about_parse(about, space)) {
+        return false;
+    }
+    whim_disk_space_sum(space, sum);
+    whim_disk_space_name(sum, own);
+    return strcmp(own, name) == 0;
+}
+
+/* Call fn for each until it says that this is it. */
+static bool spaces_look(const char *dir, bool (*fn)(void *ctx, const whim_disk_space *space),
+                        void *ctx)
+{
+    whim_arena arena;
+    char **names, about[ABOUT_MAX];
+    int64_t n = 0;
+    bool found = false;
+    whim_disk_space space;
+    whim_arena_init(&arena);
+    if (whim_dir_list(&arena, dir, &names, &n, NULL) != WHIM_ERR_OK) {
+        n = 0;
+    }
+    for (int64_t i = 0; i < n && !found; i++) {
+        found = is_space(names[i]) && about_read(dir, names[i], about, &space) && fn(ctx, &space);
+    }
+    whim_arena_reset(&arena);
+    return found;
+}
+
+static bool is_wanted(void *ctx, const whim_disk_space *space)
+{
+    whim_disk_space *wanted = ctx;
+    if (strcmp(space->text, wanted->text) != 0) {
+        return false;
+    }
+    wanted->page_len = space->page_len;
+    wanted->page_bytes = space->page_bytes;
+    wanted->state_bytes = space->state_bytes;
+    return true;
+}
+
+bool whim_disk_space_find(const char *dir, whim_disk_space *space)
+{
+    return spaces_look(dir, is_wanted, space);
+}
+
+static bool list_it(void *ctx, const whim_disk_space *space)
+{
+    whim_str_printf(ctx, "  %s\n", space->text);
+    return false;
+}
+
+void whim_disk_space_list(const char *dir, whim_str *out)
+{
+    (void)spaces_look(dir, list_it, out);
 }
 
 int64_t whim_disk_folder_default(int dir_fd, int64_t used)
@@ -39,6 +106,19 @@ int64_t whim_disk_folder_default(int dir_fd, int64_t used)
     }
     int64_t tenth = ((int64_t)st.f_bavail * (int64_t)st.f_frsize + used) / 10;
     return tenth < MOST_BYTES ? tenth : MOST_BYTES;
+}
+
+int64_t whim_disk_folder_limit(const char *dir)
+{
+    char parent[4096];
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && snprintf(parent, sizeof parent, "%s", dir) < (int)sizeof parent) {
+        fd = open(dirname(parent), O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* it would be made there */
+    }
+    int64_t limit =
+        fd >= 0 ? whim_disk_folder_default(fd, whim_disk_folder_others(dir, NULL).bytes) : 0;
+    whim_file_close(fd);
+    return limit;
 }
 
 static bool stat_in(const char *dir, const char *space, const char *name, struct stat *st)
@@ -196,7 +276,7 @@ whim_err whim_disk_space_open(const char *dir, const char *space, int64_t lock_n
         return whim_fail(diag, WHIM_ERR_IO, "%s: %s", path, strerror(errno));
     }
     if (lock_fd != NULL && !lock_take(*dir_fd, lock_ns, lock_fd)) {
-        return whim_fail(diag, WHIM_ERR_INVALID,
+        return whim_fail(diag, WHIM_ERR_BUSY,
                          "%s is in use by another whimbrel with this model; give this one another "
                          "--kv-dir",
                          path);

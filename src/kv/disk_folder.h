@@ -6,18 +6,19 @@
 #define WHIM_KV_DISK_FOLDER_H
 
 #include "base/err.h"
+#include "base/str.h"
+#include "kv/disk_about.h"
 #include "kv/disk_segment.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { WHIM_DISK_SPACE_NAME = 33 };
+/* The space of this text in a folder, by what such files say; its sizes go to `space`. False: there
+ * is none. */
+bool whim_disk_space_find(const char *dir, whim_disk_space *space);
 
-/* A space's folder: the first half of its sum, in hex. */
-void whim_disk_space_name(const uint8_t space[WHIM_SHA256_BYTES], char name[WHIM_DISK_SPACE_NAME]);
-
-/* A file in it that says in words what the space is. */
-#define WHIM_DISK_ABOUT "about.txt"
+/* Append the text of every space of the folder, a line each with an indent of two. */
+void whim_disk_space_list(const char *dir, whim_str *out);
 
 /* A file of records. */
 typedef struct whim_disk_file {
@@ -42,11 +43,14 @@ whim_disk_others whim_disk_folder_others(const char *dir, const char *own);
  * bytes of them, and no more than 20 GB. */
 int64_t whim_disk_folder_default(int dir_fd, int64_t used);
 
+/* The same for a folder that nobody has opened, or that is still to be made. 0: it cannot be. */
+int64_t whim_disk_folder_limit(const char *dir);
+
 /* Remove a file, and its space when that was the last one and no process has it open. */
 void whim_disk_folder_remove(const char *dir, const whim_disk_file *file);
 
 /* Open a space's folder, making what is missing, for this user only; with `lock_fd` take its lock,
- * which others of this machine then cannot, and wait up to lock_ns for it. INVALID: another process
+ * which others of this machine then cannot, and wait up to lock_ns for it. BUSY: another process
  * has it. */
 WHIM_MUST_CHECK whim_err whim_disk_space_open(const char *dir, const char *space, int64_t lock_ns,
                                               int *dir_fd, int *lock_fd, whim_diag *diag);

@@ -19,6 +19,9 @@ typedef enum whim_disk_kind {
     WHIM_DISK_KINDS,
 } whim_disk_kind;
 
+/* No page and no state is larger: what others say of their sizes is believed up to here. */
+#define WHIM_DISK_ITEM_MAX (INT64_C(1) << 32)
+
 /* What all records of a file have in common. */
 typedef struct whim_disk_form {
     uint8_t space[WHIM_SHA256_BYTES]; /* a sum of its text */
@@ -31,6 +34,7 @@ typedef struct whim_disk_segment {
     int fd; /* -1: closed */
     int32_t number;
     int32_t n_record;
+    int32_t n_old; /* of them, those that it had when it was opened */
     whim_disk_form form;
 } whim_disk_segment;
 
@@ -67,6 +71,10 @@ WHIM_MUST_CHECK whim_err whim_disk_segment_add(whim_disk_segment *segment,
 
 /* The key of a record; false when its head is damaged. */
 bool whim_disk_segment_key(const whim_disk_segment *segment, int32_t record, whim_prefix_key *key);
+
+/* The same with its tokens and its item; false when anything of it is damaged. */
+bool whim_disk_segment_get(const whim_disk_segment *segment, int32_t record, whim_prefix_key *key,
+                           int32_t *tokens, void *item);
 
 /* Read an item; false unless it is whole and of this key and these tokens. */
 bool whim_disk_segment_read(const whim_disk_segment *segment, int32_t record,

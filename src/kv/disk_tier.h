@@ -50,8 +50,8 @@ typedef struct whim_disk_tier_cfg {
     whim_log *log;
 } whim_disk_tier_cfg;
 
-/* Reads the index of what is there (heads only). Another process that has the space open: INVALID;
- * so is a limit that holds no two pages. */
+/* Reads the index of what is there (heads only). BUSY: another process has the space open.
+ * INVALID: the limit holds no two pages. */
 WHIM_MUST_CHECK whim_err whim_disk_tier_open(const whim_disk_tier_cfg *cfg, whim_disk_tier **out,
                                              whim_diag *diag);
 
@@ -74,12 +74,20 @@ bool whim_disk_tier_get(whim_disk_tier *tier, whim_disk_kind kind, const whim_pr
 /* Whether it seems to be there; get may still find that it is not. */
 bool whim_disk_tier_has(whim_disk_tier *tier, whim_disk_kind kind, const whim_prefix_key *key);
 
+/* Call fn for every item of a kind that is whole, until it fails; what was damaged is left out.
+ * Only of a tier that is read_only: nothing moves meanwhile but the end of its files. */
+typedef whim_err whim_disk_item_fn(void *ctx, whim_disk_kind kind, const whim_prefix_key *key,
+                                   const int32_t *tokens, const void *item);
+WHIM_MUST_CHECK whim_err whim_disk_tier_each(whim_disk_tier *tier, whim_disk_kind kind,
+                                             whim_disk_item_fn *fn, void *ctx, whim_diag *diag);
+
 typedef struct whim_disk_tier_stats {
-    int64_t n_page, bytes;                      /* there now, of this space */
+    int64_t n_page, n_state, bytes;             /* there now, of this space */
     int64_t queued;                             /* bytes that wait to be written */
     int64_t n_put, n_got, n_dropped, n_refused; /* since the start */
     int64_t n_error;                            /* of the disk */
-    int64_t limit;                              /* of all spaces, as it was when last looked at */
+    int64_t n_lost; /* put since the start, and gone again to make room */
+    int64_t limit;  /* of all spaces, as it was when last looked at */
 } whim_disk_tier_stats;
 whim_disk_tier_stats whim_disk_tier_get_stats(whim_disk_tier *tier);
 

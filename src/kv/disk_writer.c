@@ -3,6 +3,7 @@
  * the lock is open. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/heap/budget.h"
 #include "kv/disk_tier_inner.h"
 
 #include <stddef.h>
@@ -30,10 +31,22 @@ static void failed(whim_disk_tier *t, const char *what)
 
 /* --- what goes -------------------------------------------------------------------------------- */
 
+/* What was put into a file since it was opened, and has no newer copy. */
+static int64_t count_new(const whim_disk_tier *t, const whim_disk_segment *s)
+{
+    const whim_disk_index *index = &t->index[s->form.kind];
+    int64_t n = 0;
+    for (int64_t i = 0; i < index->size; i++) {
+        n += index->slots[i].segment == s->number && index->slots[i].record >= s->n_old;
+    }
+    return n;
+}
+
 /* Forget a file, which is the caller's then. */
 static whim_disk_segment segment_forget(whim_disk_tier *t, int32_t at)
 {
     whim_disk_segment gone = t->segments[at];
+    t->stats.n_lost += count_new(t, &gone);
     t->bytes -= whim_disk_segment_bytes(&gone);
     if (whim_disk_index_drop_segment(&t->index[gone.form.kind], gone.number) != WHIM_ERR_OK) {
         t->stats.n_error++; /* entries that lead nowhere are found out when they are read */
@@ -208,6 +221,7 @@ static void first_write(whim_disk_tier *t)
     t->first = w->next;
     t->last = t->first == NULL ? NULL : t->last;
     t->queued -= whim_disk_tier_record(t, w->kind);
+    whim_budget_count(whim_disk_tier_record(t, w->kind)); /* as was taken off when it was put */
     whim_free(w);
 }
 

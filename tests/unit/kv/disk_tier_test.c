@@ -3,6 +3,7 @@
  * limit holds; other spaces, other processes, foreign files and a disk that stands still do no
  * harm. */
 #include "base/clock.h"
+#include "base/heap/budget.h"
 #include "kv/disk_folder.h"
 #include "kv/disk_tier.h"
 #include "support/cmocka.h"
@@ -124,7 +125,7 @@ static void one_process_at_a_time(void **state)
     whim_diag diag = {""};
     whim_disk_tier_cfg cfg = {
         .dir = folder, .space = "a", .page_bytes = PAGE, .page_len = PAGE_LEN};
-    assert_int_equal(whim_disk_tier_open(&cfg, &second, &diag), WHIM_ERR_INVALID);
+    assert_int_equal(whim_disk_tier_open(&cfg, &second, &diag), WHIM_ERR_BUSY);
     assert_non_null(strstr(diag.text, "in use"));
     whim_disk_tier_close(tier);
 }
@@ -142,6 +143,9 @@ static void the_limit_holds(void **state)
             usleep(100); /* let the disk keep up */
         }
     }
+    /* what went was put by it, but for a page that was put again */
+    assert_int_equal(whim_disk_tier_get_stats(tier).n_lost,
+                     200 - whim_disk_tier_get_stats(tier).n_page);
     whim_disk_tier_close(tier);
     tier = open_tier("a", limit);
     assert_true(get(tier, 199));
@@ -150,6 +154,7 @@ static void the_limit_holds(void **state)
     whim_disk_tier_close(tier);
     tier = open_tier("a", limit / 2);
     assert_true(whim_disk_tier_get_stats(tier).bytes <= limit / 2);
+    assert_int_equal(whim_disk_tier_get_stats(tier).n_lost, 0); /* it was another's */
     whim_disk_tier_close(tier);
 }
 
@@ -434,6 +439,34 @@ static void a_kill_loses_only_cache(void **state)
     }
 }
 
+/* What it leaves is no news: neither a file without its head nor half a page. */
+static void a_kill_is_not_complained_of(void **state)
+{
+    (void)state;
+    static const int cuts[] = {0, 10, 64, 65, 64 + 4000};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        char command[256], said[1];
+        whim_log log;
+        whim_disk_tier *tier = open_tier("a", 0);
+        put(tier, 1);
+        whim_disk_tier_close(tier);
+        snprintf(command, sizeof command, "truncate -s %d %s/*/pages-00000000.kv", cuts[i], folder);
+        assert_int_equal(system(command), 0);
+        FILE *file = tmpfile();
+        whim_log_init(&log, fileno(file), WHIM_LOG_INFO);
+        whim_disk_tier_cfg cfg = {
+            .dir = folder, .space = "a", .page_bytes = PAGE, .page_len = PAGE_LEN, .log = &log};
+        assert_int_equal(whim_disk_tier_open(&cfg, &tier, NULL), WHIM_ERR_OK);
+        put(tier, 2);
+        whim_disk_tier_close(tier);
+        whim_log_deinit(&log);
+        assert_int_equal(pread(fileno(file), said, 1, 0), 0);
+        fclose(file);
+        snprintf(command, sizeof command, "rm -r %s/*", folder);
+        assert_int_equal(system(command), 0);
+    }
+}
+
 static void foreign_files_are_left_alone(void **state)
 {
     (void)state;
@@ -496,6 +529,31 @@ static void who_puts_a_page_waits_for_no_disk(void **state)
     whim_disk_tier_close(tier);
 }
 
+/* The queue has its own place in the plan: what waits is no memory of requests. */
+static void what_waits_is_no_memory_of_requests(void **state)
+{
+    (void)state;
+    whim_disk_tier *tier = open_tier("a", 0);
+    atomic_store(&is_kept, false);
+    atomic_store(&stands_still, true);
+    put(tier, 0);
+    while (!atomic_load(&is_kept)) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    int64_t before = whim_budget_used();
+    for (int32_t i = 1; i < 200; i++) {
+        put(tier, i);
+    }
+    int64_t more = whim_budget_used() - before;
+    bool all_wait = whim_disk_tier_get_stats(tier).queued >= 200 * PAGE;
+    atomic_store(&stands_still, false);
+    whim_disk_tier_close(tier);
+    assert_true(all_wait);
+    assert_in_range(more + WHIM_BUDGET_LATE, 0, 2 * WHIM_BUDGET_LATE);
+    int64_t after = whim_budget_used(); /* nor is anything taken off that was not given back */
+    assert_in_range(after - before + 2 * WHIM_BUDGET_LATE, 0, 4 * WHIM_BUDGET_LATE);
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
@@ -510,8 +568,10 @@ int main(void)
         IN_FOLDER(a_full_disk_loses_nothing),
         IN_FOLDER(who_only_looks_changes_nothing),
         IN_FOLDER(a_kill_loses_only_cache),
+        IN_FOLDER(a_kill_is_not_complained_of),
         IN_FOLDER(foreign_files_are_left_alone),
         IN_FOLDER(who_puts_a_page_waits_for_no_disk),
+        IN_FOLDER(what_waits_is_no_memory_of_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
