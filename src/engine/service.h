@@ -73,6 +73,10 @@ WHIM_MUST_CHECK whim_err whim_service_create(const whim_service_cfg *cfg, whim_s
 /* Refuse new jobs from now on; running ones go on. */
 void whim_service_drain(whim_service *service);
 
+/* Whether all that was computed for requests that have ended lies on the disk, or failed to come
+ * there: it is written when nothing else is to be done. */
+bool whim_service_is_saved(const whim_service *service);
+
 /* Whether it does that, or ends. */
 bool whim_service_is_draining(whim_service *service);
 
@@ -234,6 +238,7 @@ typedef struct whim_service_stats {
     int64_t n_jobs, n_done, n_failed, n_cancelled, n_refused;
     int64_t page_bytes;
     int64_t disk_bytes, disk_errors, disk_hit_tokens;
+    int64_t disk_lost; /* written since the start, and gone again to make room */
     int64_t disk_written, disk_read, disk_dropped, disk_refused; /* pages and states */
     int64_t disk_limit;                                          /* bytes, of all models */
 } whim_service_stats;

@@ -10,7 +10,8 @@
 /* Opens nothing without cfg.kv_dir. */
 WHIM_MUST_CHECK whim_err whim_service_disk_open(whim_service *s, whim_diag *diag);
 
-/* Save what is new in the trees, for a few milliseconds; true: there is more. */
+/* Save what is new in the trees, for a few milliseconds; true: there is more. False
+ * may mean that a queue is full: is_saved of the service tells when all is written. */
 bool whim_service_disk_save(whim_service *s);
 
 /* Save what the trees hold, within cfg.save_ns, then close. */

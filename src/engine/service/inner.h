@@ -154,6 +154,7 @@ struct whim_service {
     whim_diag lost;
     atomic_bool rejoins;  /* they are being started again */
     int64_t rejoin_at_ns; /* when that failed: the next attempt */
+    atomic_bool is_saved; /* all that was new in the trees lies on the disk */
     atomic_llong heartbeat_ns, n_step, n_active, n_waiting, n_refused, n_jobs; /* any thread */
     atomic_llong step_rows, step_items; /* of the step under way, 0: none */
 };
@@ -246,5 +247,10 @@ void whim_choice_prompt_rows(whim_choice *choice, int64_t out, int64_t at, int64
 
 /* Say that it is over and what text was held back. */
 void whim_choice_end(whim_choice *choice, whim_end end);
+
+/* --- service.c -------------------------------------------------------------------------------- */
+
+/* Let readers see what was counted by now. */
+void whim_service_publish(whim_service *s);
 
 #endif

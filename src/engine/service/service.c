@@ -44,6 +44,7 @@ static void intake_enter(whim_service *s, whim_job *job)
 {
     while (job != NULL) {
         whim_job *next = job->next;
+        atomic_store(&s->is_saved, false);
         job->next = s->active;
         s->active = job;
         whim_service_enter(s, &job->choices[0]);
@@ -127,7 +128,7 @@ static void jobs_settle(whim_service *s)
 }
 
 /* All its fields are numbers of one size: they go out one by one, so that a reader never waits. */
-static void stats_publish(whim_service *s)
+void whim_service_publish(whim_service *s)
 {
     whim_service_stats stats = s->counts;
     stats.sched = whim_groups_stats(s);
@@ -137,6 +138,7 @@ static void stats_publish(whim_service *s)
         whim_disk_tier_stats disk = whim_exec_store_stats(whim_runner_exec(s->runner));
         stats.disk_bytes = disk.bytes;
         stats.disk_errors = disk.n_error;
+        stats.disk_lost = disk.n_lost;
         stats.disk_written = disk.n_put;
         stats.disk_read = disk.n_got;
         stats.disk_dropped = disk.n_dropped;
@@ -172,7 +174,7 @@ static void loop(void *ctx)
         } else {
             busy = whim_service_disk_save(s);
         }
-        stats_publish(s);
+        whim_service_publish(s);
         whim_service_count_rate(s);
     }
     whim_service_land(s);
@@ -257,7 +259,7 @@ whim_err whim_service_create(const whim_service_cfg *cfg, whim_service **out, wh
     beat(s);
     whim_err err = service_fill(s, diag);
     if (err == WHIM_ERR_OK) {
-        stats_publish(s); /* how many pages there are is known before the first step */
+        whim_service_publish(s); /* how many pages there are is known before the first step */
         err = whim_thread_create(&s->thread, "engine", loop, s, diag);
     }
     if (err != WHIM_ERR_OK) {
@@ -273,6 +275,11 @@ void whim_service_drain(whim_service *s)
     pthread_mutex_lock(&s->lock);
     s->draining = true;
     pthread_mutex_unlock(&s->lock);
+}
+
+bool whim_service_is_saved(const whim_service *s)
+{
+    return atomic_load(&s->is_saved);
 }
 
 bool whim_service_is_draining(whim_service *s)
