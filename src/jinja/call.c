@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { LOOK_UP = 8 }; /* steps: a table of some dozens of names */
+
 const whim_jentry *whim_jentry_find(const whim_jentry *table, const whim_jstr *name)
 {
     while (table->names != NULL && whim_word_place(table->names, name->s, name->n) < 0) {
@@ -72,6 +74,7 @@ static whim_jval invoke(whim_jinja *j, const whim_jentry *entry, whim_jval self,
 whim_jval whim_jinja_filter(whim_jinja *j, const whim_jstr *name, whim_jval self,
                             const whim_jargs *args)
 {
+    whim_jinja_pay(j, LOOK_UP);
     const whim_jentry *entry = whim_jfilter_find(name);
     if (entry == NULL) {
         whim_jinja_fail(j, "there is no filter \"%.*s\"", WHIM_JSHOWN(name));
@@ -81,6 +84,7 @@ whim_jval whim_jinja_filter(whim_jinja *j, const whim_jstr *name, whim_jval self
 
 bool whim_jinja_test(whim_jinja *j, const whim_jstr *name, whim_jval self, const whim_jargs *args)
 {
+    whim_jinja_pay(j, LOOK_UP);
     const whim_jentry *entry = whim_jentry_find(whim_jtests, name);
     if (entry == NULL) {
         whim_jinja_fail(j, "there is no test \"%.*s\"", WHIM_JSHOWN(name));

@@ -48,10 +48,10 @@ static whim_jval eval_concat(whim_jinja *j, whim_jscope *scope, const whim_jnode
 static whim_jval eval_compare(whim_jinja *j, whim_jscope *scope, const whim_jnode *node)
 {
     whim_jval left = whim_jinja_eval(j, scope, node->a);
-    bool trusted = whim_jval_trusted(left);
+    bool trusted = whim_jval_trusted(j, left);
     for (const whim_jnode *operand = node->list; operand != NULL; operand = operand->next) {
         whim_jval right = whim_jinja_eval(j, scope, operand->a);
-        trusted = trusted && whim_jval_trusted(right);
+        trusted = trusted && whim_jval_trusted(j, right);
         j->pos = operand->pos;
         if (!whim_jinja_compare(j, operand->op, left, right)) {
             return whim_jval_bool(false, trusted);
@@ -114,7 +114,7 @@ static whim_jval eval_called(whim_jinja *j, whim_jscope *scope, const whim_jnode
         return whim_jinja_filter(j, node->v.str, of, &args);
     }
     if (node->kind == WHIM_JN_TEST) {
-        bool trusted = node->list == NULL && whim_jval_trusted(of);
+        bool trusted = node->list == NULL && whim_jval_trusted(j, of);
         return whim_jval_bool(whim_jinja_test(j, node->v.str, of, &args), trusted);
     }
     return whim_jinja_call(j, of, &args);
@@ -139,7 +139,7 @@ static whim_jval eval_operation(whim_jinja *j, whim_jscope *scope, const whim_jn
     whim_jval a = whim_jinja_eval(j, scope, node->a);
     if (node->kind == WHIM_JN_UNARY) {
         j->pos = node->pos;
-        return node->op == '!' ? whim_jval_bool(!whim_jval_truth(a), whim_jval_trusted(a))
+        return node->op == '!' ? whim_jval_bool(!whim_jval_truth(a), whim_jval_trusted(j, a))
                                : whim_jinja_negate(j, node->op, a);
     }
     if (node->kind == WHIM_JN_INDEX && node->b->kind == WHIM_JN_SLICE) {

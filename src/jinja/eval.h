@@ -145,7 +145,7 @@ whim_jval whim_jlib_join(whim_jinja *j, const whim_jstr *sep, const whim_jlist *
 void whim_jlib_sort(whim_jinja *j, whim_jval *items, whim_jval *keys, int64_t n, bool reverse);
 
 /* A number out of a text as Python's int() and float() read it; false: it is none. */
-bool whim_jlib_parse_int(const whim_jstr *str, int base, int64_t *out);
-bool whim_jlib_parse_float(const whim_jstr *str, double *out);
+bool whim_jlib_parse_int(whim_jinja *j, const whim_jstr *str, int base, int64_t *out);
+bool whim_jlib_parse_float(whim_jinja *j, const whim_jstr *str, double *out);
 
 #endif

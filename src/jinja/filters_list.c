@@ -7,7 +7,6 @@
 static whim_jval new_list(whim_jinja *j, const whim_jlist *items)
 {
     whim_jval out = whim_jval_list(j, WHIM_JL_LIST);
-    whim_jinja_pay(j, items->n / 8);
     whim_jlist_extend(j, out.list, items);
     return out;
 }
@@ -32,6 +31,7 @@ static whim_jval sort_key(whim_jinja *j, whim_jval item, whim_jval attribute, bo
     const whim_jstr comma = {.s = ",", .n = 1};
     const whim_jlist *names = whim_jlib_split(j, attribute.str, &comma, -1, false).list;
     whim_jval key = whim_jval_list(j, WHIM_JL_LIST);
+    whim_jinja_pay(j, names->n);
     for (int64_t i = 0; i < names->n; i++) {
         whim_jlist_push(j, key.list, item_key(j, item, names->v[i], sensitive));
     }
@@ -43,6 +43,7 @@ static whim_jval sorted(whim_jinja *j, whim_jval of, whim_jval attribute, bool s
 {
     whim_jval out = new_list(j, whim_jval_iterate(j, of));
     whim_jval *keys = whim_jinja_alloc_array(j, out.list->n, sizeof *keys);
+    whim_jinja_pay(j, out.list->n);
     for (int64_t i = 0; i < out.list->n; i++) {
         keys[i] = sort_key(j, out.list->v[i], attribute, sensitive);
     }
@@ -86,6 +87,7 @@ static whim_jval filter_groupby(whim_jinja *j, const whim_jcall *c)
         whim_jval group = whim_jval_list(j, WHIM_JL_LIST);
         int64_t first = i;
         do {
+            whim_jinja_pay(j, 1);
             whim_jlist_push(j, group.list, items.list->v[i++]);
         } while (i < items.list->n && whim_jval_equal(j, keys[i], keys[first]));
         whim_jval name = whim_jinja_path(j, items.list->v[first], c->a[0], NULL);
@@ -99,6 +101,7 @@ static whim_jval filter_unique(whim_jinja *j, const whim_jcall *c)
     const whim_jlist *items = whim_jval_iterate(j, c->self);
     whim_jval out = whim_jval_list(j, WHIM_JL_STREAM), seen = whim_jval_dict(j, WHIM_J_DICT);
     for (int64_t i = 0; i < items->n; i++) {
+        whim_jinja_pay(j, 1);
         whim_jval key = item_key(j, items->v[i], c->a[1], whim_jval_truth(c->a[0]));
         if (whim_jdict_find(j, seen.dict, key) < 0) {
             whim_jdict_set(j, seen.dict, key, whim_jval_none(true));
@@ -131,6 +134,7 @@ static whim_jval filter_sum(whim_jinja *j, const whim_jcall *c)
     if (sum.kind == WHIM_J_STR) {
         whim_jinja_fail(j, "sum adds numbers; texts are joined with join");
     }
+    whim_jinja_pay(j, items->n / 4);
     for (int64_t i = 0; i < items->n; i++) {
         sum = whim_jinja_binary(j, '+', sum, whim_jinja_path(j, items->v[i], c->a[0], NULL));
     }
@@ -174,6 +178,7 @@ static whim_jval filter_reverse(whim_jinja *j, const whim_jcall *c)
     }
     const whim_jlist *items = whim_jval_iterate(j, c->self);
     whim_jval out = whim_jval_list(j, WHIM_JL_STREAM);
+    whim_jinja_pay(j, items->n / 8);
     for (int64_t i = items->n - 1; i >= 0; i--) {
         whim_jlist_push(j, out.list, items->v[i]);
     }
@@ -186,6 +191,7 @@ static whim_jval filter_join(whim_jinja *j, const whim_jcall *c)
     whim_jval sep = whim_jarg_or(c->a[0], whim_jval_str(j, "", 0, true));
     if (whim_jarg_given(c->a[1])) {
         whim_jval picked = whim_jval_list(j, WHIM_JL_LIST);
+        whim_jinja_pay(j, items->n);
         for (int64_t i = 0; i < items->n; i++) {
             whim_jlist_push(j, picked.list, whim_jinja_path(j, items->v[i], c->a[1], NULL));
         }
@@ -271,6 +277,7 @@ static whim_jval filter_batch(whim_jinja *j, const whim_jcall *c)
     int64_t size = whim_jarg_int(j, c->a[0], 1, "the size of a batch");
     const whim_jlist *items = whim_jval_iterate(j, c->self);
     whim_jval out = whim_jval_list(j, WHIM_JL_STREAM), row = whim_jval_list(j, WHIM_JL_LIST);
+    whim_jinja_pay(j, items->n / 2);
     for (int64_t i = 0; i < items->n; i++) {
         if (row.list->n == size) {
             whim_jlist_push(j, out.list, row);
@@ -297,6 +304,7 @@ static whim_jval filter_slice(whim_jinja *j, const whim_jcall *c)
         whim_jinja_fail(j, "slice wants a number of slices that is not 0");
     }
     whim_jval out = whim_jval_list(j, WHIM_JL_STREAM);
+    whim_jinja_pay(j, items->n / 8);
     for (int64_t k = 0, at = 0; k < n; k++) {
         whim_jval column = whim_jval_list(j, WHIM_JL_LIST);
         bool longer = k < items->n % n;

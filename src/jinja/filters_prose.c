@@ -138,7 +138,7 @@ static void wrap_line(whim_jinja *j, const wrapper *w, const whim_jstr *str, whi
 
 static void wrap(whim_jinja *j, wrapper *w, const whim_jstr *str, whim_jlist *out)
 {
-    int64_t n_char = whim_jstr_chars(str), at = 0;
+    int64_t n_char = whim_jstr_chars(j, str), at = 0;
     int32_t *c = whim_jinja_alloc_array(j, n_char + 1, sizeof *c);
     int64_t *off = whim_jinja_alloc_array(j, n_char + 1, sizeof *off);
     whim_jinja_pay(j, str->n / 4);
@@ -164,6 +164,7 @@ static whim_jval filter_wordwrap(whim_jinja *j, const whim_jcall *c)
     whim_jval paragraphs = whim_jval_list(j, WHIM_JL_LIST);
     for (int64_t i = 0; i < lines->n; i++) {
         whim_jval wrapped = whim_jval_list(j, WHIM_JL_LIST);
+        whim_jinja_pay(j, 1);
         if (w.width <= 0) {
             whim_jinja_fail(j, "wordwrap wants a width above 0");
         }
@@ -176,11 +177,12 @@ static whim_jval filter_wordwrap(whim_jinja *j, const whim_jcall *c)
 /* --- markup and addresses --------------------------------------------------------------------- */
 
 /* Behind the comment or tag that begins at `at`; -1 if it has no end. */
-static int64_t tag_end(const whim_jstr *str, int64_t at)
+static int64_t tag_end(whim_jinja *j, const whim_jstr *str, int64_t at)
 {
     static const whim_jstr angle = {.s = ">", .n = 1}, arrow = {.s = "-->", .n = 3};
     bool comment = str->n - at >= 4 && memcmp(str->s + at, "<!--", 4) == 0;
-    int64_t end = comment ? whim_jstr_find(str, &arrow, at + 4) : whim_jstr_find(str, &angle, at);
+    int64_t end =
+        comment ? whim_jstr_find(j, str, &arrow, at + 4) : whim_jstr_find(j, str, &angle, at);
     return end < 0 ? -1 : end + (comment ? arrow.n : 1);
 }
 
@@ -239,7 +241,8 @@ static whim_jval filter_striptags(whim_jinja *j, const whim_jcall *c)
     const whim_jstr *str = whim_jval_to_str(j, c->self);
     int64_t at = 0, start, end;
     whim_jbuf buf = {0};
-    while ((start = whim_jstr_find(str, &angle, at)) >= 0 && (end = tag_end(str, start)) >= 0) {
+    while ((start = whim_jstr_find(j, str, &angle, at)) >= 0 &&
+           (end = tag_end(j, str, start)) >= 0) {
         whim_jinja_pay(j, 1);
         whim_jbuf_add_str(j, &buf, whim_jval_slice(j, str, at, start).str);
         at = end;
@@ -254,7 +257,7 @@ static void quote(whim_jinja *j, whim_jbuf *buf, const whim_jstr *str, bool quer
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~";
-    whim_jinja_pay(j, str->n / 4);
+    whim_jinja_pay(j, str->n / 2);
     for (int64_t i = 0; i < str->n; i++) {
         char c = str->s[i], out[4] = {c, '\0', '\0', '\0'};
         bool stays = c != '\0' && (strchr(plain, c) != NULL || (c == '/' && !query));
@@ -277,6 +280,7 @@ static whim_jval filter_urlencode(whim_jinja *j, const whim_jcall *c)
     const whim_jlist *pairs = c->self.kind == WHIM_J_DICT
                                   ? whim_jdict_list(j, c->self.dict, WHIM_JL_ITEMS).list
                                   : whim_jval_iterate(j, c->self);
+    whim_jinja_pay(j, pairs->n);
     for (int64_t i = 0; i < pairs->n; i++) {
         const whim_jlist *pair = whim_jval_iterate(j, pairs->v[i]);
         if (pair->n != 2) {

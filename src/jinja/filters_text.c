@@ -58,7 +58,7 @@ static whim_jval filter_escape(whim_jinja *j, const whim_jcall *c)
     } names[] = {{'&', "&amp;"}, {'>', "&gt;"}, {'<', "&lt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
     const whim_jstr *str = text_of(j, c);
     whim_jbuf buf = {0};
-    whim_jinja_pay(j, str->n / 8);
+    whim_jinja_pay(j, str->n / 4);
     for (int64_t i = 0; i < str->n; i++) {
         const char *text = NULL;
         for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
@@ -82,8 +82,8 @@ static whim_jval filter_float(whim_jinja *j, const whim_jcall *c)
         (void)whim_jval_as_number(c->self, &i, &f);
         return whim_jval_float(f, c->self.trusted);
     }
-    if (c->self.kind == WHIM_J_STR && whim_jlib_parse_float(c->self.str, &f)) {
-        return whim_jval_float(f, whim_jval_trusted(c->self));
+    if (c->self.kind == WHIM_J_STR && whim_jlib_parse_float(j, c->self.str, &f)) {
+        return whim_jval_float(f, whim_jval_trusted(j, c->self));
     }
     return whim_jarg_or(c->a[0], whim_jval_float(0, true));
 }
@@ -92,7 +92,7 @@ static whim_jval filter_int(whim_jinja *j, const whim_jcall *c)
 {
     int64_t base = whim_jarg_int(j, c->a[1], 10, "the base"), i = 0;
     double f = 0;
-    bool trusted = whim_jval_trusted(c->self), good = false;
+    bool trusted = whim_jval_trusted(j, c->self), good = false;
     if (c->self.kind == WHIM_J_UNDEF || base < 0 || base > 36 || base == 1) {
         whim_jinja_fail(j, "int wants a value and a base from 2 to 36");
     }
@@ -102,10 +102,10 @@ static whim_jval filter_int(whim_jinja *j, const whim_jcall *c)
         }
         good = true;
     } else if (c->self.kind == WHIM_J_STR) {
-        if (whim_jlib_parse_int(c->self.str, (int)base, &i)) {
+        if (whim_jlib_parse_int(j, c->self.str, (int)base, &i)) {
             return whim_jval_int(i, trusted);
         }
-        good = whim_jlib_parse_float(c->self.str, &f) && isfinite(f);
+        good = whim_jlib_parse_float(j, c->self.str, &f) && isfinite(f);
     }
     if (good) {
         if (!(fabs(f) < 9.2e18)) {
@@ -140,7 +140,7 @@ static whim_jval filter_indent(whim_jinja *j, const whim_jcall *c)
             ? c->a[0]
             : whim_jinja_binary(j, '*', whim_jval_str(j, " ", 1, true),
                                 whim_jval_int(whim_jarg_int(j, c->a[0], 4, "the width"), true));
-    bool blank = whim_jval_truth(c->a[2]);
+    bool blank = whim_jval_truth(c->a[2]), trusted = whim_jval_trusted(j, c->self);
     whim_jbuf buf = {0};
     whim_jbuf_add_str(j, &buf, str);
     whim_jbuf_add(j, &buf, "\n", 1, true);
@@ -148,7 +148,7 @@ static whim_jval filter_indent(whim_jinja *j, const whim_jcall *c)
     for (int64_t i = 0; i < lines->n; i++) {
         whim_jinja_pay(j, 1);
         if (i > 0) {
-            whim_jbuf_add(j, &buf, "\n", 1, whim_jval_trusted(c->self));
+            whim_jbuf_add(j, &buf, "\n", 1, trusted);
         }
         if (i == 0 ? whim_jval_truth(c->a[1]) : blank || lines->v[i].str->n > 0) {
             whim_jbuf_add_str(j, &buf, width.str);
@@ -160,7 +160,7 @@ static whim_jval filter_indent(whim_jinja *j, const whim_jcall *c)
 
 static whim_jval filter_length(whim_jinja *j, const whim_jcall *c)
 {
-    return whim_jval_int(whim_jval_length(j, c->self), whim_jval_trusted(c->self));
+    return whim_jval_int(whim_jval_length(j, c->self), whim_jval_trusted(j, c->self));
 }
 
 static whim_jval filter_replace(whim_jinja *j, const whim_jcall *c)
@@ -187,6 +187,7 @@ static whim_jval filter_round(whim_jinja *j, const whim_jcall *c)
     int64_t digits = whim_jarg_int(j, c->a[0], 0, "the precision"), i;
     double f;
     char method = 'c';
+    whim_jinja_pay(j, 8); /* for printf's many digits */
     if (!whim_jval_is_number(c->self) || digits > 30 || digits < -30) {
         whim_jinja_fail(j, "round wants a number and a precision of at most 30");
     }
@@ -223,14 +224,14 @@ static whim_jval filter_truncate(whim_jinja *j, const whim_jcall *c)
     int64_t length = whim_jarg_int(j, c->a[0], 255, "the length");
     int64_t leeway = whim_jarg_int(j, c->a[3], 5, "the leeway");
     whim_jval end = whim_jarg_or(c->a[2], whim_jval_str(j, "...", 3, true));
-    int64_t keep = length - whim_jstr_chars(whim_jarg_str(j, end, "the end"));
+    int64_t keep = length - whim_jstr_chars(j, whim_jarg_str(j, end, "the end"));
     if (keep < 0 || leeway < 0) {
         whim_jinja_fail(j, "truncate wants a length of at least that of its end mark");
     }
-    if (whim_jstr_chars(str) <= length + leeway) {
+    if (whim_jstr_chars(j, str) <= length + leeway) {
         return c->self;
     }
-    whim_jval cut = whim_jval_slice(j, str, 0, whim_jstr_offset(str, keep));
+    whim_jval cut = whim_jval_slice(j, str, 0, whim_jstr_offset(j, str, keep));
     if (!whim_jval_truth(c->a[1])) {
         const whim_jstr space = {.s = " ", .n = 1};
         cut = whim_jlib_split(j, cut.str, &space, 1, true).list->v[0];
@@ -250,7 +251,7 @@ static whim_jval filter_wordcount(whim_jinja *j, const whim_jcall *c)
         words += word && !inside;
         inside = word;
     }
-    return whim_jval_int(words, whim_jval_trusted(c->self));
+    return whim_jval_int(words, whim_jval_trusted(j, c->self));
 }
 
 const whim_jentry whim_jfilters_text[] = {

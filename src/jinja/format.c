@@ -109,7 +109,7 @@ static void put_value(whim_jinja *j, whim_jbuf *buf, const spec *s, whim_jval v)
         (s->type == 'r' ? whim_jbuf_repr : whim_jbuf_print)(j, &text, v);
         whim_jval str = whim_jbuf_take(j, &text);
         if (s->precision >= 0) {
-            str = whim_jval_slice(j, str.str, 0, whim_jstr_offset(str.str, s->precision));
+            str = whim_jval_slice(j, str.str, 0, whim_jstr_offset(j, str.str, s->precision));
         }
         put_padded(j, buf, s, str, false);
         return;
@@ -118,11 +118,12 @@ static void put_value(whim_jinja *j, whim_jbuf *buf, const spec *s, whim_jval v)
         whim_jinja_fail(j, "the format %c wants a number, not a %s", s->type, whim_jval_type(v));
     }
     char out[1500], *copy;
+    whim_jinja_pay(j, 8 + (s->precision > 0 ? s->precision / 8 : 0));
     number_text(j, s, v, out, sizeof out);
     int64_t n = (int64_t)strlen(out);
     copy = whim_jinja_alloc(j, n + 1);
     memcpy(copy, out, (size_t)n + 1);
-    put_padded(j, buf, s, whim_jval_str(j, copy, n, whim_jval_trusted(v)), true);
+    put_padded(j, buf, s, whim_jval_str(j, copy, n, whim_jval_trusted(j, v)), true);
 }
 
 /* --- % --- */
@@ -189,7 +190,7 @@ static int64_t put_percent(whim_jinja *j, whim_jbuf *buf, const whim_jstr *forma
     }
     v = v.kind == WHIM_J_MISSING ? next_arg(j, p) : v;
     if (s.type == 'c') {
-        if (v.kind != WHIM_J_STR || whim_jstr_chars(v.str) != 1) {
+        if (v.kind != WHIM_J_STR || whim_jstr_chars(j, v.str) != 1) {
             whim_jinja_fail(j, "%%c in a format wants one character");
         }
         s.type = 's';
@@ -202,6 +203,7 @@ whim_jval whim_jinja_percent(whim_jinja *j, const whim_jstr *format, whim_jval a
 {
     whim_jbuf buf = {0};
     percent p = {.args = args};
+    whim_jinja_pay(j, format->n / 8);
     for (int64_t at = 0; at < format->n;) {
         const char *mark = memchr(format->s + at, '%', (size_t)(format->n - at));
         int64_t to = mark == NULL ? format->n : mark - format->s;
@@ -291,7 +293,7 @@ static whim_jval field_value(whim_jinja *j, const whim_jstr *field, const whim_j
     }
     const whim_jstr name = {.s = field->s, .n = end};
     int64_t place = 0;
-    bool number = whim_jlib_parse_int(&name, 10, &place) || end == 0;
+    bool number = whim_jlib_parse_int(j, &name, 10, &place) || end == 0;
     place = end == 0 ? (*next)++ : place;
     const whim_jval *named = number ? NULL : whim_jdict_get(j, &args->named, name.s, name.n);
     if (number ? place < 0 || place >= args->pos.n : named == NULL) {
@@ -307,7 +309,7 @@ static whim_jval field_value(whim_jinja *j, const whim_jstr *field, const whim_j
         }
         whim_jval key = whim_jval_slice(j, field, from, end);
         if (item) {
-            bool digits = whim_jlib_parse_int(key.str, 10, &place);
+            bool digits = whim_jlib_parse_int(j, key.str, 10, &place);
             v = whim_jinja_item(j, v, digits ? whim_jval_int(place, true) : key);
             end++;
         } else {

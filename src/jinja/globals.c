@@ -29,7 +29,7 @@ static whim_jval global_range(whim_jinja *j, const whim_jcall *c)
     if (n > WHIM_JINJA_RANGE) {
         whim_jinja_fail(j, "range gives at most %d numbers", (int)WHIM_JINJA_RANGE);
     }
-    bool trusted = whim_jval_trusted(c->a[0]) && (one || whim_jval_trusted(c->a[1]));
+    bool trusted = whim_jval_trusted(j, c->a[0]) && (one || whim_jval_trusted(j, c->a[1]));
     whim_jval out = whim_jval_list(j, WHIM_JL_RANGE);
     out.list->start = from;
     out.list->stop = to;
@@ -126,6 +126,7 @@ static whim_jval global_strftime_now(whim_jinja *j, const whim_jcall *c)
                      strchr("aAbBcdeHhIjklmMnpPrRsStTuUVGgwWxXyYzZfFDC%", format->s[kind]) != NULL;
         whim_jinja_pay(j, 1);
         if (known) {
+            whim_jinja_pay(j, 8); /* for a locale and printf */
             char directive[4] = {'%', format->s[at + 1], flag ? format->s[kind] : '\0', '\0'};
             put_time(j, &buf, &tm, directive, trusted);
             at = kind + 1;

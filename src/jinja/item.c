@@ -60,6 +60,7 @@ whim_jval whim_jinja_attr(whim_jinja *j, whim_jval of, const whim_jstr *name)
         fail_undefined(j, of);
     }
     const whim_jentry *entry = find_method(of, name);
+    whim_jinja_pay(j, 4); /* for the names of methods */
     if (entry != NULL) {
         return whim_jval_func(j, entry, of);
     }
@@ -92,9 +93,8 @@ whim_jval whim_jinja_item(whim_jinja *j, whim_jval of, whim_jval key)
             return of.list->v[i];
         }
     } else if (of.kind == WHIM_J_STR && is_int) {
-        whim_jinja_pay(j, of.str->n / 64);
-        i = i < 0 ? i + whim_jstr_chars(of.str) : i;
-        int64_t from = i < 0 ? of.str->n : whim_jstr_offset(of.str, i), to = from;
+        i = i < 0 ? i + whim_jstr_chars(j, of.str) : i;
+        int64_t from = i < 0 ? of.str->n : whim_jstr_offset(j, of.str, i), to = from;
         if (from < of.str->n) {
             (void)whim_jutf8_next(of.str->s, of.str->n, &to);
             return whim_jval_slice(j, of.str, from, to);
@@ -140,8 +140,8 @@ whim_jval whim_jinja_slice(whim_jinja *j, whim_jval of, whim_jval from, whim_jva
     int64_t first = slice_bound(j, from, n, by, by > 0 ? 0 : n - 1);
     int64_t last = slice_bound(j, to, n, by, by > 0 ? n : -1);
     if (of.kind == WHIM_J_STR && by == 1) {
-        return whim_jval_slice(j, of.str, whim_jstr_offset(of.str, first),
-                               whim_jstr_offset(of.str, last < first ? first : last));
+        return whim_jval_slice(j, of.str, whim_jstr_offset(j, of.str, first),
+                               whim_jstr_offset(j, of.str, last < first ? first : last));
     }
     const whim_jlist *items = of.kind == WHIM_J_LIST ? of.list : whim_jval_iterate(j, of);
     whim_jval out = whim_jval_list(
@@ -160,6 +160,7 @@ whim_jval whim_jinja_slice(whim_jinja *j, whim_jval of, whim_jval from, whim_jva
         return out;
     }
     whim_jbuf buf = {0};
+    whim_jinja_pay(j, out.list->n / 4);
     for (int64_t i = 0; i < out.list->n; i++) {
         whim_jbuf_add_str(j, &buf, out.list->v[i].str);
     }
@@ -177,6 +178,7 @@ whim_jval whim_jinja_path(whim_jinja *j, whim_jval of, whim_jval path, const whi
             from < str->n ? memchr(str->s + from, '.', (size_t)(str->n - from)) : NULL;
         int64_t to = dot == NULL ? str->n : dot - str->s;
         whim_jval part = whim_jval_slice(j, str, from, to);
+        whim_jinja_pay(j, 1 + (to - from) / 64);
         int64_t number = 0;
         bool digits = to > from && to - from < 10;
         for (int64_t i = from; i < to && digits; i++) {

@@ -173,7 +173,7 @@ static void write_escape(writer *w, int32_t c)
 
 static void write_string(writer *w, const whim_jstr *str)
 {
-    whim_jinja_pay(w->j, str->n / 16);
+    whim_jinja_pay(w->j, str->n / 4);
     put(w, "\"");
     for (int64_t at = 0; at < str->n;) {
         write_escape(w, whim_jutf8_next(str->s, str->n, &at));
@@ -196,6 +196,7 @@ static void write_scalar(writer *w, whim_jval v)
         put(w, text);
         break;
     case WHIM_J_FLOAT:
+        whim_jinja_pay(w->j, 8);
         whim_format_real(text, v.f);
         put(w, isnan(v.f) ? "NaN" : isinf(v.f) ? (v.f > 0 ? "Infinity" : "-Infinity") : text);
         break;
@@ -208,6 +209,7 @@ static void new_line(writer *w, int32_t level)
 {
     if (w->indent != NULL) {
         put(w, "\n");
+        whim_jinja_pay(w->j, level / 4);
         for (int32_t i = 0; i < level; i++) {
             put_str(w, w->indent);
         }

@@ -11,8 +11,7 @@ whim_jval whim_jlib_replace(whim_jinja *j, const whim_jstr *str, const whim_jstr
 {
     whim_jbuf buf = {0};
     int64_t from = 0, at = 0;
-    whim_jinja_pay(j, str->n / 32);
-    while (count != 0 && (at = whim_jstr_find(str, old, at)) >= 0) {
+    while (count != 0 && (at = whim_jstr_find(j, str, old, at)) >= 0) {
         whim_jinja_pay(j, 1);
         whim_jbuf_add_str(j, &buf, whim_jval_slice(j, str, from, at).str);
         whim_jbuf_add_str(j, &buf, with);
@@ -41,13 +40,14 @@ whim_jval whim_jlib_splitlines(whim_jinja *j, const whim_jstr *str, bool keep_en
 {
     whim_jval out = whim_jval_list(j, WHIM_JL_LIST);
     int64_t from = 0;
-    whim_jinja_pay(j, str->n / 16);
+    whim_jinja_pay(j, str->n / 8);
     for (int64_t at = 0; at < str->n;) {
         int64_t end = at;
         int32_t c = whim_jutf8_next(str->s, str->n, &at);
         if (!ends_line(c)) {
             continue;
         }
+        whim_jinja_pay(j, 1);
         if (c == '\r' && at < str->n && str->s[at] == '\n') {
             at++;
         }
@@ -82,6 +82,7 @@ static void split_space(whim_jinja *j, const whim_jstr *str, int64_t max, whim_j
             return;
         }
         int64_t from = at;
+        whim_jinja_pay(j, 1);
         do {
             at = next;
         } while (at < str->n && !whim_jchar_is_space(whim_jutf8_next(str->s, str->n, &next)));
@@ -104,23 +105,12 @@ static void split_space_right(whim_jinja *j, const whim_jstr *str, int64_t max, 
     }
 }
 
-/* The last place of `needle` that ends at or before `end`, or -1. */
-static int64_t find_last(const whim_jstr *str, const whim_jstr *needle, int64_t end)
-{
-    for (int64_t at = end - needle->n; at >= 0; at--) {
-        if (memcmp(str->s + at, needle->s, (size_t)needle->n) == 0) {
-            return at;
-        }
-    }
-    return -1;
-}
-
 whim_jval whim_jlib_split(whim_jinja *j, const whim_jstr *str, const whim_jstr *sep, int64_t max,
                           bool from_right)
 {
     whim_jval out = whim_jval_list(j, WHIM_JL_LIST);
-    whim_jinja_pay(j, str->n / 16);
     if (sep == NULL) {
+        whim_jinja_pay(j, str->n / 8);
         (from_right ? split_space_right : split_space)(j, str, max, out.list);
         return out;
     }
@@ -129,10 +119,11 @@ whim_jval whim_jlib_split(whim_jinja *j, const whim_jstr *str, const whim_jstr *
     }
     int64_t from = 0, to = str->n, at = 0;
     while (max < 0 || out.list->n < max) {
-        at = from_right ? find_last(str, sep, to) : whim_jstr_find(str, sep, from);
+        at = from_right ? whim_jstr_find_last(j, str, sep, to) : whim_jstr_find(j, str, sep, from);
         if (at < 0) {
             break;
         }
+        whim_jinja_pay(j, 1);
         if (from_right) {
             whim_jlist_push(j, out.list, whim_jval_slice(j, str, at + sep->n, to));
             to = at;
@@ -151,14 +142,14 @@ whim_jval whim_jlib_split(whim_jinja *j, const whim_jstr *str, const whim_jstr *
 whim_jval whim_jlib_pad(whim_jinja *j, const whim_jstr *str, int64_t width, int32_t fill,
                         char align)
 {
-    int64_t missing = width - whim_jstr_chars(str);
+    int64_t missing = width - whim_jstr_chars(j, str);
     if (missing <= 0) {
         return (whim_jval){.kind = WHIM_J_STR, .str = str};
     }
     /* Python's str.center puts the odd one on the left when the width is odd; '^' of format not. */
     int64_t left = align == '<' ? 0 : align == '>' ? missing : missing / 2;
     left += align == 'c' && (missing & width & 1) != 0;
-    bool trusted = whim_jstr_trust(str, 0, str->n);
+    bool trusted = whim_jval_trusted(j, (whim_jval){.kind = WHIM_J_STR, .str = str});
     whim_jbuf buf = {0};
     for (int64_t i = 0; i < missing; i++) {
         if (i == left) {
@@ -224,9 +215,10 @@ void whim_jlib_sort(whim_jinja *j, whim_jval *items, whim_jval *keys, int64_t n,
 }
 
 /* The text without white space around and underscores between digits; false: too long or odd. */
-static bool plain_number(const whim_jstr *str, char out[128])
+static bool plain_number(whim_jinja *j, const whim_jstr *str, char out[128])
 {
     int64_t from = 0, to = str->n, n = 0;
+    whim_jinja_pay(j, 1 + str->n / 8);
     while (from < to && whim_jchar_is_space((uint8_t)str->s[from])) {
         from++;
     }
@@ -250,10 +242,10 @@ static bool plain_number(const whim_jstr *str, char out[128])
     return true;
 }
 
-bool whim_jlib_parse_int(const whim_jstr *str, int base, int64_t *out)
+bool whim_jlib_parse_int(whim_jinja *j, const whim_jstr *str, int base, int64_t *out)
 {
     char text[128], *end;
-    if (!plain_number(str, text)) {
+    if (!plain_number(j, str, text)) {
         return false;
     }
     errno = 0;
@@ -261,10 +253,10 @@ bool whim_jlib_parse_int(const whim_jstr *str, int base, int64_t *out)
     return *end == '\0' && end != text && errno == 0;
 }
 
-bool whim_jlib_parse_float(const whim_jstr *str, double *out)
+bool whim_jlib_parse_float(whim_jinja *j, const whim_jstr *str, double *out)
 {
     char text[128], *end;
-    if (!plain_number(str, text) || strpbrk(text, "xXpP") != NULL) {
+    if (!plain_number(j, str, text) || strpbrk(text, "xXpP") != NULL) {
         return false;
     }
     *out = strtod(text, &end);

@@ -24,7 +24,6 @@ static whim_jval list_extend(whim_jinja *j, const whim_jcall *c)
 {
     whim_jlist *list = changeable(j, c);
     const whim_jlist *items = whim_jval_iterate(j, c->a[0]);
-    whim_jinja_pay(j, items->n);
     whim_jlist_extend(j, list, items);
     return whim_jval_none(true);
 }
@@ -37,7 +36,7 @@ static whim_jval list_pop(whim_jinja *j, const whim_jcall *c)
     if (at < 0 || at >= list->n) {
         whim_jinja_fail(j, "pop wants the place of an item that is there");
     }
-    whim_jinja_pay(j, list->n / 16);
+    whim_jinja_pay(j, list->n / 8);
     /* A copy: whoever goes through the list now keeps what was there. */
     whim_jval v = list->v[at], rest = whim_jval_list(j, WHIM_JL_LIST);
     for (int64_t i = 0; i < list->n; i++) {
@@ -53,7 +52,7 @@ static whim_jval list_pop(whim_jinja *j, const whim_jcall *c)
 static whim_jval list_find(whim_jinja *j, const whim_jcall *c)
 {
     int64_t count = 0;
-    whim_jinja_pay(j, c->self.list->n / 4);
+    whim_jinja_pay(j, c->self.list->n / 8);
     for (int64_t i = 0; i < c->self.list->n; i++) {
         bool found = whim_jval_equal(j, c->self.list->v[i], c->a[0]);
         if (found && c->mode == 'i') {

@@ -16,7 +16,7 @@ static whim_jval str_all_are(whim_jinja *j, const whim_jcall *c)
 {
     const whim_jstr *str = c->self.str;
     bool all = str->n > 0;
-    (void)j;
+    whim_jinja_pay(j, str->n / 8);
     for (int64_t at = 0; at < str->n && all;) {
         int32_t ch = whim_jutf8_next(str->s, str->n, &at);
         utf8proc_category_t cat = utf8proc_category(ch < 0 ? 0 : ch);
@@ -30,8 +30,7 @@ static whim_jval str_all_are(whim_jinja *j, const whim_jcall *c)
 
 static whim_jval str_has_case(whim_jinja *j, const whim_jcall *c)
 {
-    (void)j;
-    return whim_jval_bool(whim_jstr_has_case(c->self.str, c->mode == 'u'), false);
+    return whim_jval_bool(whim_jstr_has_case(j, c->self.str, c->mode == 'u'), false);
 }
 
 static whim_jval str_pad(whim_jinja *j, const whim_jcall *c)
@@ -68,8 +67,9 @@ static const whim_jstr *part_of(whim_jinja *j, const whim_jcall *c)
     return whim_jinja_slice(j, c->self, c->a[1], c->a[2], whim_jval_int(1, true)).str;
 }
 
-static bool edge_is(const whim_jstr *str, const whim_jstr *word, bool at_end)
+static bool edge_is(whim_jinja *j, const whim_jstr *str, const whim_jstr *word, bool at_end)
 {
+    whim_jinja_pay(j, word->n <= str->n ? word->n / 64 : 0);
     return word->n <= str->n &&
            memcmp(str->s + (at_end ? str->n - word->n : 0), word->s, (size_t)word->n) == 0;
 }
@@ -81,12 +81,13 @@ static whim_jval str_edge(whim_jinja *j, const whim_jcall *c)
     whim_jval edge = c->a[0];
     if (edge.kind != WHIM_J_LIST || edge.list->kind != WHIM_JL_TUPLE) {
         const whim_jstr *word = whim_jarg_str(j, edge, "what a string starts or ends with");
-        return whim_jval_bool(edge_is(str, word, c->mode == 'e'), false);
+        return whim_jval_bool(edge_is(j, str, word, c->mode == 'e'), false);
     }
     bool found = false;
+    whim_jinja_pay(j, edge.list->n / 8);
     for (int64_t i = 0; i < edge.list->n && !found; i++) {
         const whim_jstr *word = whim_jarg_str(j, edge.list->v[i], "an item of the tuple");
-        found = edge_is(str, word, c->mode == 'e');
+        found = edge_is(j, str, word, c->mode == 'e');
     }
     return whim_jval_bool(found, false);
 }
@@ -137,14 +138,15 @@ static whim_jval str_remove(whim_jinja *j, const whim_jcall *c)
     bool at_end = c->mode == 'e';
     const whim_jstr *str = c->self.str;
     const whim_jstr *word = whim_jarg_str(j, c->a[0], at_end ? "the suffix" : "the prefix");
-    return !edge_is(str, word, at_end) ? c->self
-           : at_end                    ? whim_jval_slice(j, str, 0, str->n - word->n)
-                                       : whim_jval_slice(j, str, word->n, str->n);
+    return !edge_is(j, str, word, at_end) ? c->self
+           : at_end                       ? whim_jval_slice(j, str, 0, str->n - word->n)
+                                          : whim_jval_slice(j, str, word->n, str->n);
 }
 
 static whim_jval str_join(whim_jinja *j, const whim_jcall *c)
 {
     const whim_jlist *items = whim_jval_iterate(j, c->a[0]);
+    whim_jinja_pay(j, items->n / 8);
     for (int64_t i = 0; i < items->n; i++) {
         (void)whim_jarg_str(j, items->v[i], "an item to be joined");
     }
@@ -163,17 +165,13 @@ static whim_jval str_find(whim_jinja *j, const whim_jcall *c)
 {
     const whim_jstr *needle = whim_jarg_str(j, c->a[0], "what is looked for");
     const whim_jstr *str = part_of(j, c);
-    int64_t at = whim_jstr_find(str, needle, 0), found = at;
-    whim_jinja_pay(j, str->n / 64);
-    while ((c->mode & LAST) != 0 && at >= 0) {
-        found = at;
-        at = whim_jstr_find(str, needle, at + 1);
-    }
+    int64_t found = (c->mode & LAST) != 0 ? whim_jstr_find_last(j, str, needle, str->n)
+                                          : whim_jstr_find(j, str, needle, 0);
     if (found < 0 && (c->mode & MUST) != 0) {
         whim_jinja_fail(j, "the text that index looks for is not there");
     }
     const whim_jstr before = {.s = c->self.str->s, .n = str->s + found - c->self.str->s};
-    return whim_jval_int(found < 0 ? -1 : whim_jstr_chars(&before), false);
+    return whim_jval_int(found < 0 ? -1 : whim_jstr_chars(j, &before), false);
 }
 
 static whim_jval str_count(whim_jinja *j, const whim_jcall *c)
@@ -181,11 +179,10 @@ static whim_jval str_count(whim_jinja *j, const whim_jcall *c)
     const whim_jstr *needle = whim_jarg_str(j, c->a[0], "what is counted");
     const whim_jstr *str = part_of(j, c);
     if (needle->n == 0) {
-        return whim_jval_int(whim_jstr_chars(str) + 1, false);
+        return whim_jval_int(whim_jstr_chars(j, str) + 1, false);
     }
     int64_t count = 0;
-    whim_jinja_pay(j, str->n / 32);
-    for (int64_t at = 0; (at = whim_jstr_find(str, needle, at)) >= 0; at += needle->n) {
+    for (int64_t at = 0; (at = whim_jstr_find(j, str, needle, at)) >= 0; at += needle->n) {
         count++;
     }
     return whim_jval_int(count, false);

@@ -121,7 +121,7 @@ static whim_jval repeat(whim_jinja *j, whim_jval what, int64_t times)
     }
     whim_jval out = whim_jval_list(j, what.list->kind);
     for (int64_t i = 0; i < times && what.list->n > 0; i++) {
-        whim_jinja_pay(j, what.list->n);
+        whim_jinja_pay(j, 1);
         whim_jlist_extend(j, out.list, what.list);
     }
     return out;
@@ -139,7 +139,6 @@ static whim_jval join_two(whim_jinja *j, whim_jval a, whim_jval b)
         return whim_jbuf_take(j, &buf);
     }
     whim_jval out = whim_jval_list(j, a.list->kind);
-    whim_jinja_pay(j, a.list->n + b.list->n);
     whim_jlist_extend(j, out.list, a.list);
     whim_jlist_extend(j, out.list, b.list);
     return out;

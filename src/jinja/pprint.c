@@ -28,6 +28,7 @@ static void put(printer *p, const char *text)
 static void put_line_end(printer *p, int64_t indent)
 {
     put(p, "\n");
+    whim_jinja_pay(p->j, indent / 8);
     for (; indent > 0; indent--) {
         put(p, " ");
     }
@@ -55,6 +56,7 @@ static whim_jval in_order(whim_jinja *j, whim_jval v)
         }
     } else if (v.kind == WHIM_J_DICT) {
         const int64_t n = v.dict->n;
+        whim_jinja_pay(j, n);
         int64_t *order = whim_jinja_alloc_array(j, n + 1, sizeof *order);
         for (int64_t i = 0; i < n; i++) {
             int64_t k = i;
@@ -92,7 +94,7 @@ static int64_t word_end(const whim_jstr *str, int64_t at)
 
 static int64_t repr_width(whim_jinja *j, const whim_jstr *str, int64_t from, int64_t to)
 {
-    return whim_jstr_chars(repr(j, whim_jval_slice(j, str, from, to)));
+    return whim_jstr_chars(j, repr(j, whim_jval_slice(j, str, from, to)));
 }
 
 /* A line in pieces of at most `width` columns, the last `less` columns shorter if it ends the
@@ -122,6 +124,7 @@ static void format_str(printer *p, const whim_jstr *str, int64_t indent, int64_t
     const bool outermost = level == 1;
     const whim_jlist *lines = whim_jlib_splitlines(p->j, str, true).list;
     whim_jlist *pieces = whim_jval_list(p->j, WHIM_JL_LIST).list;
+    whim_jinja_pay(p->j, str->n / 8);
     indent += outermost;
     allowance += outermost;
     put(p, str->n == 0 ? "''" : "");
@@ -173,7 +176,7 @@ static void format_dict(printer *p, const whim_jdict *dict, int64_t indent, int6
         bool last = i == dict->n - 1;
         whim_jbuf_add_str(p->j, &p->out, key);
         put(p, ": ");
-        format(p, dict->vals[i], indent + 3 + whim_jstr_chars(key), last ? allowance + 1 : 1,
+        format(p, dict->vals[i], indent + 3 + whim_jstr_chars(p->j, key), last ? allowance + 1 : 1,
                level);
         if (!last) {
             put(p, ",");
@@ -187,7 +190,7 @@ static void format(printer *p, whim_jval v, int64_t indent, int64_t allowance, i
 {
     const whim_jstr *whole = repr(p->j, v);
     whim_jinja_enter(p->j);
-    if (whim_jstr_chars(whole) <= WIDTH - indent - allowance) {
+    if (whim_jstr_chars(p->j, whole) <= WIDTH - indent - allowance) {
         whim_jbuf_add_str(p->j, &p->out, whole);
     } else if (v.kind == WHIM_J_STR) {
         format_str(p, v.str, indent, allowance, level + 1);

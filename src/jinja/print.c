@@ -21,7 +21,7 @@ static void repr_str(whim_jinja *j, whim_jbuf *buf, const whim_jstr *str)
     bool single = str->n > 0 && memchr(str->s, '\'', (size_t)str->n) != NULL;
     bool twice = str->n > 0 && memchr(str->s, '"', (size_t)str->n) != NULL;
     char quote = single && !twice ? '"' : '\'';
-    whim_jinja_pay(j, str->n / 8);
+    whim_jinja_pay(j, str->n / 2);
     whim_jbuf_add(j, buf, &quote, 1, false);
     for (int64_t at = 0; at < str->n;) {
         int32_t c = whim_jutf8_next(str->s, str->n, &at);
@@ -114,13 +114,14 @@ static void print_scalar(whim_jinja *j, whim_jbuf *buf, whim_jval v)
         snprintf(text, sizeof text, "%lld", (long long)v.i);
         break;
     case WHIM_J_FLOAT:
+        whim_jinja_pay(j, 8);
         whim_format_real(text, v.f);
         break;
     default:
         snprintf(text, sizeof text, "<%s>", whim_jval_type(v));
         break;
     }
-    whim_jbuf_add(j, buf, text, (int64_t)strlen(text), whim_jval_trusted(v));
+    whim_jbuf_add(j, buf, text, (int64_t)strlen(text), whim_jval_trusted(j, v));
 }
 
 void whim_jbuf_repr(whim_jinja *j, whim_jbuf *buf, whim_jval v)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory, steps and the way out of a compilation or rendering. */
+#include "base/clock.h"
 #include "jinja/value.h"
 
 #include <stdarg.h>
@@ -7,6 +8,7 @@
 #include <string.h>
 
 enum { BLOCK = 16 * 1024, ALIGN = 16, FIRST = 64 }; /* bytes; FIRST: of an array that grows */
+enum { LOOK_EVERY = 4096 };                         /* steps between looks at the clock */
 
 _Noreturn void whim_jinja_leave(whim_jinja *j, whim_err err, const char *fmt, ...)
 {
@@ -77,6 +79,13 @@ void whim_jinja_pay(whim_jinja *j, int64_t steps)
     if (j->steps < 0) {
         whim_jinja_exceed(j, "the template does more work than is allowed (%d steps)",
                           (int)WHIM_JINJA_STEPS);
+    }
+    if (j->steps <= j->look_at) {
+        j->look_at = j->steps - LOOK_EVERY;
+        if (whim_clock_ns() > j->until) {
+            whim_jinja_exceed(j, "the template takes longer than is allowed (%d s)",
+                              (int)WHIM_JINJA_SECONDS);
+        }
     }
 }
 

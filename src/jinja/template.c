@@ -3,6 +3,8 @@
 #include "jinja/template.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
 #include "base/utf8.h"
 #include "jinja/eval.h"
 
@@ -12,14 +14,19 @@ enum { MAX_SOURCE = 4 << 20, COMPILE_MEMORY = 1 << 30 };
 
 struct whim_template {
     whim_arena arena; /* of the tree and the source */
-    char *name;
+    char *name;       /* without folders */
     const whim_jnode *body, *blocks;
 };
 
 static void state_init(whim_jinja *j, const char *name, int64_t cap, whim_diag *diag)
 {
-    *j = (whim_jinja){
-        .cap = cap, .steps = WHIM_JINJA_STEPS, .pos = {1, 1}, .name = name, .diag = diag};
+    *j = (whim_jinja){.cap = cap,
+                      .steps = WHIM_JINJA_STEPS,
+                      .look_at = WHIM_JINJA_STEPS,
+                      .until = whim_clock_ns() + WHIM_JINJA_SECONDS * WHIM_NS_PER_S,
+                      .pos = {1, 1},
+                      .name = name,
+                      .diag = diag};
     whim_arena_init(&j->arena);
 }
 
@@ -29,7 +36,7 @@ static whim_err compile_into(whim_jinja *j, const char *source, int64_t n, whim_
     if (setjmp(j->leave) != 0) {
         return j->err;
     }
-    j->steps = INT64_MAX; /* the length of the source is the limit */
+    j->steps = j->look_at = INT64_MAX; /* the length of the source is the limit */
     tmpl->body = whim_jinja_parse(j, whim_jinja_lex(j, source, n), &tmpl->blocks);
     return WHIM_ERR_OK;
 }
@@ -54,7 +61,8 @@ whim_err whim_template_compile(const char *source, int64_t n, const char *name, 
     whim_err err = tmpl == NULL ? whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: out of memory", name)
                                 : compile_into(&j, source, n, tmpl);
     if (err == WHIM_ERR_OK) {
-        tmpl->name = whim_arena_strndup(&j.arena, name, (int64_t)strlen(name));
+        const char *base = whim_path_base(name);
+        tmpl->name = whim_arena_strndup(&j.arena, base, (int64_t)strlen(base));
         err = tmpl->name == NULL ? whim_fail(diag, WHIM_ERR_NO_MEMORY, "%s: out of memory", name)
                                  : WHIM_ERR_OK;
     }
@@ -207,7 +215,9 @@ whim_err whim_template_render(const whim_template *tmpl, const whim_template_inp
     j.now = input->now;
     j.marked = input->marked;
     j.n_marked = input->n_marked;
+    j.until = input->until != 0 ? input->until : j.until;
     whim_err err = render_into(&j, tmpl, input, &text);
+    out->steps = WHIM_JINJA_STEPS - j.steps;
     if (err == WHIM_ERR_OK) {
         err = copy_out(out, text, diag);
     }

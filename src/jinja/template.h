@@ -4,7 +4,7 @@
  * remembers where every byte came from: what the template itself wrote is trusted, what came out of
  * messages, tools or arguments is not, so that user content can never forge a turn.
  *
- * A hostile template ends in an error: steps, depth, memory and output are limited.
+ * A hostile template ends in an error: steps, depth, memory, output and time are limited.
  * Threads: a compiled template is read-only and shared; a rendering belongs to one thread. */
 #ifndef WHIM_JINJA_TEMPLATE_H
 #define WHIM_JINJA_TEMPLATE_H
@@ -17,7 +17,8 @@
 
 typedef struct whim_template whim_template;
 
-/* Compile; errors name line and column. `name` is for messages. */
+/* Compile; errors name line and column. `name` is for messages; those of rendering, which clients
+ * read, do not say in which folder it is. */
 WHIM_MUST_CHECK whim_err whim_template_compile(const char *source, int64_t n, const char *name,
                                                whim_template **out, whim_diag *diag);
 void whim_template_destroy(whim_template *tmpl);
@@ -27,6 +28,7 @@ typedef struct whim_rendered {
     whim_str text;
     whim_text_span *spans; /* in order, covering the text; neighbours differ in trust */
     int64_t n_span, cap_span;
+    int64_t steps; /* that a rendering took, also one that failed */
 } whim_rendered;
 
 void whim_rendered_deinit(whim_rendered *r);
@@ -55,6 +57,7 @@ typedef struct whim_template_input {
     bool add_generation_prompt;
     const char *bos_token, *eos_token; /* trusted text */
     int64_t now;                       /* seconds since 1970 for strftime_now (UTC); tests fix it */
+    int64_t until;                     /* by base/clock.h; 0: some seconds from now */
     const whim_marked_text *marked;    /* by the address of `string`, ascending; NULL: none */
     int64_t n_marked;
 } whim_template_input;

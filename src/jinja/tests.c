@@ -60,7 +60,7 @@ static whim_jval test_sameas(whim_jinja *j, const whim_jcall *c)
 
 static whim_jval test_case(whim_jinja *j, const whim_jcall *c)
 {
-    return yes_if(whim_jstr_has_case(whim_jval_to_str(j, c->self), c->mode == 'u'));
+    return yes_if(whim_jstr_has_case(j, whim_jval_to_str(j, c->self), c->mode == 'u'));
 }
 
 static whim_jval test_filter(whim_jinja *j, const whim_jcall *c)

@@ -105,30 +105,65 @@ bool whim_jstr_is(const whim_jstr *str, const char *word)
     return (int64_t)strlen(word) == str->n && memcmp(str->s, word, (size_t)str->n) == 0;
 }
 
-int64_t whim_jstr_find(const whim_jstr *hay, const whim_jstr *needle, int64_t from)
+/* What memmem takes for each byte that it looks at depends on the needle up to this length. */
+enum { SHORT_NEEDLE = 256 };
+
+/* In windows that grow: a needle that is found soon costs little however long the text is, which is
+ * often cut at each line or each space. */
+int64_t whim_jstr_find(whim_jinja *j, const whim_jstr *hay, const whim_jstr *needle, int64_t from)
 {
     if (needle->n == 0) {
         return from <= hay->n ? from : -1;
     }
-    if (from >= hay->n) {
-        return -1;
+    const int64_t hard = needle->n < SHORT_NEEDLE ? needle->n : SHORT_NEEDLE;
+    int64_t window = 128 + needle->n;
+    while (from <= hay->n - needle->n) {
+        int64_t n = window < hay->n - from ? window : hay->n - from;
+        whim_jinja_pay(j, 1 + n / 64 * (1 + hard / 32));
+        const char *at = memmem(hay->s + from, (size_t)n, needle->s, (size_t)needle->n);
+        if (at != NULL) {
+            return at - hay->s;
+        }
+        from += n - needle->n + 1;
+        window *= 2;
     }
-    const char *at = memmem(hay->s + from, (size_t)(hay->n - from), needle->s, (size_t)needle->n);
-    return at == NULL ? -1 : at - hay->s;
+    return -1;
 }
 
-int64_t whim_jstr_chars(const whim_jstr *str)
+int64_t whim_jstr_find_last(whim_jinja *j, const whim_jstr *hay, const whim_jstr *needle,
+                            int64_t end)
+{
+    for (int64_t at = end - needle->n; at >= 0; at--) {
+        if ((at & 7) == 0) {
+            whim_jinja_pay(j, 1);
+        }
+        if (needle->n == 0) {
+            return at;
+        }
+        if (hay->s[at] == needle->s[0]) {
+            whim_jinja_pay(j, needle->n / 64);
+            if (memcmp(hay->s + at, needle->s, (size_t)needle->n) == 0) {
+                return at;
+            }
+        }
+    }
+    return -1;
+}
+
+int64_t whim_jstr_chars(whim_jinja *j, const whim_jstr *str)
 {
     int64_t chars = 0;
+    whim_jinja_pay(j, str->n / 64);
     for (int64_t i = 0; i < str->n; i++) {
         chars += ((uint8_t)str->s[i] & 0xc0) != 0x80;
     }
     return chars;
 }
 
-int64_t whim_jstr_offset(const whim_jstr *str, int64_t chars)
+int64_t whim_jstr_offset(whim_jinja *j, const whim_jstr *str, int64_t chars)
 {
     int64_t i = 0;
+    whim_jinja_pay(j, (chars < str->n ? chars : str->n) / 16);
     for (; i < str->n; i++) {
         if (((uint8_t)str->s[i] & 0xc0) != 0x80 && chars-- == 0) {
             break;
@@ -154,9 +189,10 @@ whim_jval whim_jstr_strip(whim_jinja *j, const whim_jstr *str, const whim_jstr *
                           bool right)
 {
     int64_t from = 0, to = str->n;
-    int64_t cost = set == NULL ? 1 : 1 + set->n;
+    const int64_t cost = set == NULL ? 1 : 1 + set->n / 8; /* of a character */
     while (left && from < to) {
         int64_t at = from;
+        whim_jinja_pay(j, cost);
         if (!in_set(whim_jutf8_next(str->s, to, &at), set)) {
             break;
         }
@@ -164,6 +200,7 @@ whim_jval whim_jstr_strip(whim_jinja *j, const whim_jstr *str, const whim_jstr *
     }
     while (right && to > from) {
         int64_t last = to - 1;
+        whim_jinja_pay(j, cost);
         while (last > from && ((uint8_t)str->s[last] & 0xc0) == 0x80) {
             last--;
         }
@@ -173,13 +210,13 @@ whim_jval whim_jstr_strip(whim_jinja *j, const whim_jstr *str, const whim_jstr *
         }
         to = last;
     }
-    whim_jinja_pay(j, (str->n - (to - from)) * cost / 64);
     return whim_jval_slice(j, str, from, to);
 }
 
-bool whim_jstr_has_case(const whim_jstr *str, bool upper)
+bool whim_jstr_has_case(whim_jinja *j, const whim_jstr *str, bool upper)
 {
     bool any = false;
+    whim_jinja_pay(j, str->n / 8);
     for (int64_t at = 0; at < str->n;) {
         int32_t c = whim_jutf8_next(str->s, str->n, &at);
         bool is_upper = c >= 0 && utf8proc_tolower(c) != c;
@@ -222,7 +259,7 @@ static void add_upper(whim_jinja *j, whim_jbuf *buf, int32_t c, bool trusted)
 whim_jval whim_jstr_case(whim_jinja *j, const whim_jstr *str, int mode)
 {
     whim_jbuf buf = {0};
-    whim_jinja_pay(j, str->n / 8);
+    whim_jinja_pay(j, str->n / 4);
     int32_t before = -1;
     for (int64_t at = 0, from = 0; at < str->n; from = at) {
         int32_t c = whim_jutf8_next(str->s, str->n, &at);

@@ -71,7 +71,9 @@ void whim_jlist_push(whim_jinja *j, whim_jlist *list, whim_jval v)
 
 void whim_jlist_extend(whim_jinja *j, whim_jlist *list, const whim_jlist *items)
 {
-    for (int64_t i = 0; i < items->n; i++) {
+    const int64_t n = items->n; /* which may be the list itself */
+    whim_jinja_pay(j, n / 8);
+    for (int64_t i = 0; i < n; i++) {
         whim_jlist_push(j, list, items->v[i]);
     }
 }
@@ -86,7 +88,7 @@ whim_jval whim_jval_pair(whim_jinja *j, whim_jval a, whim_jval b)
 
 int64_t whim_jdict_find(whim_jinja *j, const whim_jdict *dict, whim_jval key)
 {
-    whim_jinja_pay(j, dict->n / 16);
+    whim_jinja_pay(j, dict->n / 8);
     for (int64_t i = 0; i < dict->n; i++) {
         if (whim_jval_equal(j, dict->keys[i], key)) {
             return i;
@@ -129,7 +131,7 @@ void whim_jdict_update(whim_jinja *j, whim_jdict *dict, const whim_jdict *from)
 whim_jval whim_jdict_list(whim_jinja *j, const whim_jdict *dict, whim_jlist_kind kind)
 {
     whim_jval out = whim_jval_list(j, kind);
-    whim_jinja_pay(j, dict->n / 8);
+    whim_jinja_pay(j, dict->n);
     for (int64_t i = 0; i < dict->n; i++) {
         whim_jlist_push(j, out.list,
                         kind == WHIM_JL_KEYS     ? dict->keys[i]
@@ -143,6 +145,7 @@ void whim_jdict_remove(whim_jinja *j, whim_jdict *dict, int64_t at)
 {
     const whim_jdict old = *dict;
     *dict = (whim_jdict){0};
+    whim_jinja_pay(j, old.n);
     for (int64_t i = 0; i < old.n; i++) {
         if (i != at) {
             whim_jdict_set(j, dict, old.keys[i], old.vals[i]);
@@ -212,12 +215,13 @@ bool whim_jval_is_number(whim_jval v)
     return v.kind == WHIM_J_INT || v.kind == WHIM_J_FLOAT || v.kind == WHIM_J_BOOL;
 }
 
-bool whim_jval_trusted(whim_jval v)
+bool whim_jval_trusted(whim_jinja *j, whim_jval v)
 {
     switch (v.kind) {
     case WHIM_J_UNDEF:
         return true;
     case WHIM_J_STR:
+        whim_jinja_pay(j, v.str->mask == NULL ? 0 : v.str->n / 64);
         return whim_jstr_trust(v.str, 0, v.str->n);
     case WHIM_J_LIST:
     case WHIM_J_DICT:
@@ -237,6 +241,7 @@ static bool dict_equal(whim_jinja *j, const whim_jdict *a, const whim_jdict *b)
     if (a->n != b->n) {
         return false;
     }
+    whim_jinja_pay(j, a->n);
     for (int64_t i = 0; i < a->n; i++) {
         int64_t at = whim_jdict_find(j, b, a->keys[i]);
         if (at < 0 || !whim_jval_equal(j, a->vals[i], b->vals[at])) {
@@ -251,6 +256,7 @@ static bool list_equal(whim_jinja *j, const whim_jlist *a, const whim_jlist *b)
     if (a->kind != b->kind || a->n != b->n) {
         return false;
     }
+    whim_jinja_pay(j, a->n / 8);
     for (int64_t i = 0; i < a->n; i++) {
         if (!whim_jval_equal(j, a->v[i], b->v[i])) {
             return false;
@@ -303,6 +309,7 @@ int whim_jval_order(whim_jinja *j, whim_jval a, whim_jval b)
     }
     if (is_sequence(a) && is_sequence(b) && a.list->kind == b.list->kind &&
         a.list->kind != WHIM_JL_RANGE) {
+        whim_jinja_pay(j, 1 + (a.list->n < b.list->n ? a.list->n : b.list->n) / 8);
         for (int64_t i = 0; i < a.list->n && i < b.list->n; i++) {
             if (!whim_jval_equal(j, a.list->v[i], b.list->v[i])) {
                 whim_jinja_enter(j);
@@ -327,10 +334,9 @@ bool whim_jval_contains(whim_jinja *j, whim_jval box, whim_jval item)
             whim_jinja_fail(j, "\"in\" a string wants a string on its left, not a %s",
                             whim_jval_type(item));
         }
-        whim_jinja_pay(j, 1 + box.str->n / 64);
-        return whim_jstr_find(box.str, item.str, 0) >= 0;
+        return whim_jstr_find(j, box.str, item.str, 0) >= 0;
     case WHIM_J_LIST:
-        whim_jinja_pay(j, 1 + box.list->n / 4);
+        whim_jinja_pay(j, 1 + box.list->n / 8);
         for (int64_t i = 0; i < box.list->n; i++) {
             if (whim_jval_equal(j, box.list->v[i], item)) {
                 return true;
@@ -355,8 +361,7 @@ int64_t whim_jval_length(whim_jinja *j, whim_jval v)
     case WHIM_J_UNDEF:
         return 0;
     case WHIM_J_STR:
-        whim_jinja_pay(j, v.str->n / 64);
-        return whim_jstr_chars(v.str);
+        return whim_jstr_chars(j, v.str);
     case WHIM_J_LIST:
         if (v.list->kind != WHIM_JL_STREAM) {
             return v.list->n;
@@ -393,7 +398,7 @@ whim_jlist *whim_jval_iterate(whim_jinja *j, whim_jval v)
         list->v = v.dict->keys;
         list->n = list->cap = v.dict->n;
     } else if (v.kind == WHIM_J_STR) {
-        whim_jinja_pay(j, v.str->n / 4);
+        whim_jinja_pay(j, v.str->n / 2);
         for (int64_t at = 0, from = 0; at < v.str->n; from = at) {
             (void)whim_jutf8_next(v.str->s, v.str->n, &at);
             whim_jlist_push(j, list, whim_jval_slice(j, v.str, from, at));

@@ -8,7 +8,10 @@
  *     drops the arena. Nothing here owns anything outside of it.
  *  2. Strings are UTF-8 and never change. Each byte knows whether the template wrote it (trusted).
  *     In doubt a byte is untrusted.
- *  3. Work is paid for in steps, big pieces by their size, so that a hostile template ends.
+ *  3. Work is paid for in steps, big pieces by their size and before they are done, so that a
+ *     hostile template ends. A step is some hundreds of instructions: 4 to 8 characters decoded,
+ *     64 bytes compared or copied. tests/unit/jinja/cost_test.c holds everything to that. A clock
+ *     is the last line.
  * Threads: a whim_jinja belongs to one thread. */
 #ifndef WHIM_JINJA_VALUE_H
 #define WHIM_JINJA_VALUE_H
@@ -22,6 +25,7 @@
 
 enum {
     WHIM_JINJA_STEPS = 5 * 1000 * 1000,
+    WHIM_JINJA_SECONDS = 20,      /* on a busy machine; a step takes well below a microsecond */
     WHIM_JINJA_DEPTH = 600,       /* of evaluation; the parser and data have their own */
     WHIM_JINJA_PARSE_DEPTH = 200, /* of nested brackets, operators and blocks */
     WHIM_JINJA_DATA_DEPTH = 200,  /* of lists and objects */
@@ -40,6 +44,7 @@ typedef struct whim_jinja {
     whim_arena arena;
     char *at, *end; /* small pieces are cut from a block of the arena */
     int64_t used, cap, steps;
+    int64_t until, look_at; /* the end by the clock; the steps left at which it is looked at next */
     int32_t depth;
     whim_jpos pos; /* of the node at work, for messages */
     const char *name;
@@ -171,7 +176,8 @@ const char *whim_jval_type(whim_jval v); /* Python's word for it, for messages *
 bool whim_jval_truth(whim_jval v);
 bool whim_jval_is_number(whim_jval v);                        /* a bool is one too */
 bool whim_jval_as_number(whim_jval v, int64_t *i, double *f); /* true: it is an integer */
-bool whim_jval_trusted(whim_jval v); /* the whole of a scalar or string; containers never */
+/* The whole of a scalar or string; containers never. */
+bool whim_jval_trusted(whim_jinja *j, whim_jval v);
 bool whim_jval_equal(whim_jinja *j, whim_jval a, whim_jval b);
 int whim_jval_order(whim_jinja *j, whim_jval a, whim_jval b); /* <0, 0, >0; fails across types */
 bool whim_jval_contains(whim_jinja *j, whim_jval box, whim_jval item);
@@ -190,12 +196,15 @@ void whim_jbuf_repr(whim_jinja *j, whim_jbuf *buf, whim_jval v);  /* as inside a
 const whim_jstr *whim_jval_to_str(whim_jinja *j, whim_jval v);    /* as {{ v }} */
 bool whim_jstr_trust(const whim_jstr *str, int64_t from, int64_t to);
 bool whim_jstr_is(const whim_jstr *str, const char *word);
-int64_t whim_jstr_find(const whim_jstr *hay, const whim_jstr *needle,
-                       int64_t from); /* byte or -1 */
+/* The byte at or behind `from` where the needle is first, or -1; pays for the bytes up to there. */
+int64_t whim_jstr_find(whim_jinja *j, const whim_jstr *hay, const whim_jstr *needle, int64_t from);
+/* The last place of the needle that ends at or before `end`, or -1. */
+int64_t whim_jstr_find_last(whim_jinja *j, const whim_jstr *hay, const whim_jstr *needle,
+                            int64_t end);
 /* Whether all letters are of one case, and there is one. */
-bool whim_jstr_has_case(const whim_jstr *str, bool upper);
-int64_t whim_jstr_chars(const whim_jstr *str);
-int64_t whim_jstr_offset(const whim_jstr *str, int64_t chars); /* byte of a character */
+bool whim_jstr_has_case(whim_jinja *j, const whim_jstr *str, bool upper);
+int64_t whim_jstr_chars(whim_jinja *j, const whim_jstr *str);
+int64_t whim_jstr_offset(whim_jinja *j, const whim_jstr *str, int64_t chars); /* its byte */
 whim_jval whim_jstr_strip(whim_jinja *j, const whim_jstr *str, const whim_jstr *set, bool left,
                           bool right);                                   /* set NULL: white space */
 whim_jval whim_jstr_case(whim_jinja *j, const whim_jstr *str, int mode); /* 'l' 'u' 'c' 't' 's' */

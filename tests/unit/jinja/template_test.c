@@ -322,6 +322,26 @@ static void expect_error(const char *source, const char *needle)
     json_decref(messages);
 }
 
+/* What is wrong with a file is told with its path; what clients see has its name only. */
+static void clients_see_no_folders(void **state)
+{
+    (void)state;
+    whim_template *tmpl;
+    whim_diag diag = {{0}};
+    whim_rendered out = {{0}};
+    whim_template_input input = {.now = 0};
+    assert_int_equal(whim_template_compile("{{ (", 4, "/srv/models/x.jinja", &tmpl, &diag),
+                     WHIM_ERR_INVALID);
+    assert_ptr_equal(strstr(diag.text, "/srv/models/x.jinja: line 1"), diag.text);
+    assert_int_equal(
+        whim_template_compile("{{ 1 / 0 }}", 11, "/srv/models/x.gguf: chat template", &tmpl, &diag),
+        WHIM_ERR_OK);
+    assert_int_equal(whim_template_render(tmpl, &input, &out, &diag), WHIM_ERR_INVALID);
+    assert_ptr_equal(strstr(diag.text, "x.gguf: chat template: line 1"), diag.text);
+    whim_rendered_deinit(&out);
+    whim_template_destroy(tmpl);
+}
+
 static void hostile_templates_end(void **state)
 {
     (void)state;
@@ -507,10 +527,15 @@ int main(int argc, char **argv)
         return bad > 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conversations_equal_jinja), cmocka_unit_test(snippets_equal_jinja),
-        cmocka_unit_test(trust_follows_bytes),       cmocka_unit_test(users_cannot_forge_turns),
-        cmocka_unit_test(hostile_templates_end),     cmocka_unit_test(deep_sources_are_refused),
-        cmocka_unit_test(errors_say_where),          cmocka_unit_test(additions_work),
+        cmocka_unit_test(conversations_equal_jinja),
+        cmocka_unit_test(snippets_equal_jinja),
+        cmocka_unit_test(trust_follows_bytes),
+        cmocka_unit_test(users_cannot_forge_turns),
+        cmocka_unit_test(hostile_templates_end),
+        cmocka_unit_test(clients_see_no_folders),
+        cmocka_unit_test(deep_sources_are_refused),
+        cmocka_unit_test(errors_say_where),
+        cmocka_unit_test(additions_work),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
