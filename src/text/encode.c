@@ -5,13 +5,15 @@
 #include "text/tokenizer_impl.h"
 
 #include "base/alloc.h"
+#include "base/turn.h"
 #include "base/utf8.h"
 
 #include <string.h>
 
 enum {
-    TEXT_MAX = 1 << 28,  /* bytes of one text */
-    PIECE_MAX = 1 << 30, /* bytes of one piece of it: some normalisers make a text longer */
+    TEXT_MAX = 1 << 28,    /* bytes of one text */
+    TURN_PIECES = 1 << 14, /* after so many others may have a turn: some 10 ms */
+    PIECE_MAX = 1 << 30,   /* bytes of one piece of it: some normalisers make a text longer */
 };
 
 typedef struct encoder {
@@ -36,6 +38,9 @@ static whim_err encode_plain(encoder *e, const char *text, int64_t n, const char
     }
     WHIM_TRY(whim_pretokenize(&e->tok->pre, text, n, at_start, e->matcher, &e->pieces, e->diag));
     for (int64_t i = 0; i < e->pieces.n; i++) {
+        if (i % TURN_PIECES == TURN_PIECES - 1) {
+            whim_turn_give();
+        }
         whim_match range = e->pieces.ranges[i];
         if (range.end - range.begin > PIECE_MAX) {
             return whim_fail(e->diag, WHIM_ERR_INVALID,
@@ -155,6 +160,13 @@ whim_err whim_tokenizer_encode(const whim_tokenizer *tok, const char *text, int6
     if (n > TEXT_MAX) {
         return whim_fail(diag, WHIM_ERR_INVALID, "the text has %lld bytes, expected at most %d",
                          (long long)n, TEXT_MAX);
+    }
+    int64_t least = opts->most > 0 ? whim_tokenizer_least_ids(tok, text, n) : 0;
+    if (least > opts->most) {
+        return whim_fail(diag, WHIM_ERR_NO_FIT,
+                         "prompt is too long: at least %lld tokens > %lld maximum; a text of %lld "
+                         "bytes cannot be shorter",
+                         (long long)least, (long long)opts->most, (long long)n);
     }
     int64_t bad = whim_utf8_valid_prefix(text, n);
     if (bad != n) {

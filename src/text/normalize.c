@@ -13,10 +13,20 @@ void whim_masked_text_deinit(whim_masked_text *text)
     whim_str_deinit(&text->mask);
 }
 
+/* Whether n bytes more have room. */
+static bool has_room(whim_masked_text *to, int64_t n)
+{
+    to->over = to->over || (to->max > 0 && n > to->max - to->text.len);
+    return !to->over;
+}
+
 void whim_masked_append(whim_masked_text *to, const char *bytes, int64_t n, char trusted)
 {
     static const char ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     static const char zeros[16];
+    if (!has_room(to, n)) {
+        return;
+    }
     whim_str_append_n(&to->text, bytes, n);
     while (to->has_mask && n > 0) {
         int64_t take = n < 16 ? n : 16;
@@ -35,6 +45,9 @@ void whim_normalizer_deinit(whim_normalizer *normalizer)
 
 void whim_masked_copy(const whim_masked_text *in, int64_t begin, int64_t end, whim_masked_text *out)
 {
+    if (!has_room(out, end - begin)) {
+        return;
+    }
     whim_str_append_n(&out->text, whim_str_text(&in->text) + begin, end - begin);
     if (in->has_mask) {
         whim_str_append_n(&out->mask, whim_str_text(&in->mask) + begin, end - begin);
@@ -62,7 +75,7 @@ static whim_err replace(const whim_normal_step *step, const whim_masked_text *in
 {
     int64_t n_content = (int64_t)strlen(step->content);
     int64_t at = 0;
-    for (;;) {
+    while (!out->over) {
         bool found;
         whim_match match;
         WHIM_TRY(next_match(step, &in->text, at, matcher, &found, &match, diag));
@@ -82,7 +95,7 @@ static whim_err replace(const whim_normal_step *step, const whim_masked_text *in
 static void lowercase(const whim_masked_text *in, whim_masked_text *out)
 {
     const whim_str *text = &in->text;
-    for (int64_t at = 0; at < text->len;) {
+    for (int64_t at = 0; at < text->len && !out->over;) {
         int32_t len = whim_utf8_len(text->text[at]);
         int32_t cp = whim_utf8_decode(text->text + at, len);
         char trusted = in->has_mask ? in->mask.text[at] : 0;
@@ -129,9 +142,17 @@ static whim_err run_step(const whim_normal_step *step, const whim_masked_text *i
 whim_err whim_normalize(const whim_normalizer *normalizer, whim_masked_text *text,
                         whim_matcher *matcher, whim_diag *diag)
 {
+    const int64_t n = text->text.len;
+    const int64_t max = n * WHIM_NORMAL_TIMES + WHIM_NORMAL_MORE;
     for (int32_t i = 0; i < normalizer->n_step && text->text.len > 0; i++) {
-        whim_masked_text out = {.has_mask = text->has_mask};
+        whim_masked_text out = {.has_mask = text->has_mask, .max = max};
         whim_err err = run_step(&normalizer->steps[i], text, &out, matcher, diag);
+        if (err == WHIM_ERR_OK && out.over) {
+            err = whim_fail(diag, WHIM_ERR_INVALID,
+                            "the tokenizer's normaliser makes %lld bytes of text longer than %lld "
+                            "bytes (%d times and %d more), which no real one does",
+                            (long long)n, (long long)max, WHIM_NORMAL_TIMES, WHIM_NORMAL_MORE);
+        }
         if (err == WHIM_ERR_OK && (out.text.failed || out.mask.failed)) {
             err = WHIM_ERR_NO_MEMORY;
         }

@@ -16,6 +16,8 @@ typedef struct whim_masked_text {
     whim_str text;
     whim_str mask; /* as long as the text, or unused */
     bool has_mask;
+    bool over;   /* something was left out because it would be longer than `max` */
+    int64_t max; /* bytes; 0: any number */
 } whim_masked_text;
 
 void whim_masked_text_deinit(whim_masked_text *text);
@@ -41,6 +43,10 @@ typedef struct whim_normal_step {
 
 enum { WHIM_NORMAL_STEPS = 16 };
 
+/* How long a text may become: so many times its length and some more. The forms of Unicode make
+ * some characters 11 times as long; what replaces them comes out of a file. */
+enum { WHIM_NORMAL_TIMES = 16, WHIM_NORMAL_MORE = 4096 };
+
 typedef struct whim_normalizer {
     whim_normal_step steps[WHIM_NORMAL_STEPS];
     int32_t n_step;
@@ -48,7 +54,8 @@ typedef struct whim_normalizer {
 
 void whim_normalizer_deinit(whim_normalizer *normalizer);
 
-/* Normalise valid UTF-8 in place; `matcher` for regular expressions. */
+/* Normalise valid UTF-8 in place; `matcher` for regular expressions. A text that would become too
+ * long is INVALID. */
 WHIM_MUST_CHECK whim_err whim_normalize(const whim_normalizer *normalizer, whim_masked_text *text,
                                         whim_matcher *matcher, whim_diag *diag);
 

@@ -3,8 +3,10 @@
 #include "text/pretokenize.h"
 
 #include "base/alloc.h"
+#include "base/turn.h"
 #include "base/utf8.h"
 #include "text/byte_level.h"
+#include "text/normalize.h"
 
 #include <string.h>
 
@@ -23,10 +25,15 @@ void whim_pieces_deinit(whim_pieces *pieces)
     *pieces = (whim_pieces){0};
 }
 
+enum { TURN_RANGES = 1 << 15 }; /* after so many others may have a turn: some 10 ms */
+
 static whim_err add_range(whim_pieces *to, int64_t begin, int64_t end)
 {
     if (!whim_grow(&to->ranges, to->n + 1, &to->cap, sizeof *to->ranges)) {
         return WHIM_ERR_NO_MEMORY;
+    }
+    if (to->n % TURN_RANGES == TURN_RANGES - 1) {
+        whim_turn_give();
     }
     to->ranges[to->n++] = (whim_match){begin, end};
     return WHIM_ERR_OK;
@@ -125,9 +132,11 @@ static bool starts_with(const char *text, int64_t n, const char *prefix)
     return n >= len && memcmp(text, prefix, (size_t)len) == 0;
 }
 
-static void replace_spaces(whim_str *out, const char *text, int64_t n, const char *content)
+/* Ends early where the text becomes longer than `max`. */
+static void replace_spaces(whim_str *out, const char *text, int64_t n, const char *content,
+                           int64_t max)
 {
-    while (n > 0) {
+    while (n > 0 && out->len <= max) {
         const char *space = memchr(text, ' ', (size_t)n);
         int64_t plain = space != NULL ? space - text : n;
         whim_str_append_n(out, text, plain);
@@ -140,11 +149,11 @@ static void replace_spaces(whim_str *out, const char *text, int64_t n, const cha
     }
 }
 
-/* The steps that write the text anew, piece by piece. */
+/* The steps that write the text anew, piece by piece. Stops where it becomes longer than `max`. */
 static whim_err rewrite_step(const whim_pre_step *step, const whim_pieces *in, bool at_start,
-                             whim_pieces *out)
+                             int64_t max, whim_pieces *out)
 {
-    for (int64_t i = 0; i < in->n; i++) {
+    for (int64_t i = 0; i < in->n && out->text.len <= max; i++) {
         const char *text = in->text.text + in->ranges[i].begin;
         int64_t n = in->ranges[i].end - in->ranges[i].begin;
         int64_t begin = out->text.len;
@@ -153,7 +162,7 @@ static whim_err rewrite_step(const whim_pre_step *step, const whim_pieces *in, b
             whim_byte_level_write(&out->text, text, n);
             break;
         case WHIM_PRE_REPLACE:
-            replace_spaces(&out->text, text, n, step->content);
+            replace_spaces(&out->text, text, n, step->content, max);
             break;
         default:
             if (!starts_with(text, n, step->content) &&
@@ -171,6 +180,7 @@ static whim_err rewrite_step(const whim_pre_step *step, const whim_pieces *in, b
 whim_err whim_pretokenize(const whim_pretokenizer *pre, const char *text, int64_t n, bool at_start,
                           whim_matcher *matcher, whim_pieces *pieces, whim_diag *diag)
 {
+    const int64_t max = n * WHIM_NORMAL_TIMES + WHIM_NORMAL_MORE;
     whim_pieces other = {0};
     whim_str_clear(&pieces->text);
     pieces->n = 0;
@@ -183,7 +193,13 @@ whim_err whim_pretokenize(const whim_pretokenizer *pre, const char *text, int64_
         if (step->kind == WHIM_PRE_SPLIT) {
             err = split_step(step, pieces, matcher, &other, diag);
         } else {
-            err = rewrite_step(step, pieces, at_start, &other);
+            err = rewrite_step(step, pieces, at_start, max, &other);
+        }
+        if (err == WHIM_ERR_OK && other.text.len > max) {
+            err = whim_fail(diag, WHIM_ERR_INVALID,
+                            "the tokenizer's pre-tokeniser makes %lld bytes of text longer than "
+                            "%lld bytes (%d times and %d more), which no real one does",
+                            (long long)n, (long long)max, WHIM_NORMAL_TIMES, WHIM_NORMAL_MORE);
         }
         whim_pieces done = other;
         other = *pieces;

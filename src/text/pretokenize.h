@@ -51,7 +51,8 @@ typedef struct whim_pieces {
 
 void whim_pieces_deinit(whim_pieces *pieces);
 
-/* Cut `n` > 0 bytes of valid UTF-8. `at_start`: they are the start of the input. `pieces` may hold
+/* Cut `n` > 0 bytes of valid UTF-8. A text that would become too long (WHIM_NORMAL_TIMES) is
+ * INVALID. `at_start`: they are the start of the input. `pieces` may hold
  * the result of an earlier call, whose memory is used again. */
 WHIM_MUST_CHECK whim_err whim_pretokenize(const whim_pretokenizer *pre, const char *text, int64_t n,
                                           bool at_start, whim_matcher *matcher, whim_pieces *pieces,

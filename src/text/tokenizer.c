@@ -180,6 +180,7 @@ whim_err whim_tokenizer_open(const char *model_path, const whim_ckpt *ckpt, whim
         return err;
     }
     find_stops(tok);
+    whim_tokenizer_find_most_bytes(tok);
     *out = tok;
     return WHIM_ERR_OK;
 }

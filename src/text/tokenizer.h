@@ -46,12 +46,18 @@ typedef struct whim_encode_opts {
     int64_t n_span;
     bool parse_special; /* recognise special tokens (used when spans is NULL) */
     bool add_special;   /* what the post-processor adds: BOS, EOS */
+    int64_t most; /* ids that can be of use; 0: any number. NO_FIT, before any work, where the text
+                     becomes more whatever it says; fewer than that may still be more than these */
 } whim_encode_opts;
 
 /* Append the ids of `n` bytes of text, all or none. Invalid UTF-8 is refused with its position. */
 WHIM_MUST_CHECK whim_err whim_tokenizer_encode(const whim_tokenizer *tok, const char *text,
                                                int64_t n, const whim_encode_opts *opts,
                                                whim_ids *out, whim_diag *diag);
+
+/* A text becomes at least as many ids; 0: nothing is known, because what the tokenizer does before
+ * it merges can make a text shorter. One quick look at its bytes. */
+int64_t whim_tokenizer_least_ids(const whim_tokenizer *tok, const char *text, int64_t n);
 
 /* Whether its patterns run as machine code; true when it has none. Without, encoding is slower, the
  * ids are the same. */

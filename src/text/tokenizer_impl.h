@@ -48,7 +48,9 @@ struct whim_tokenizer {
     const char *bos, *eos; /* texts, "" when absent */
     int32_t stop[WHIM_STOP_MAX];
     int32_t n_stop;
-    whim_fim fim; /* what the file names of it, where it is one that can */
+    int32_t most_bytes; /* of those that it keeps so many become one id; 0: there is no bound */
+    bool keeps[256];    /* a byte of the text is not dropped */
+    whim_fim fim;       /* what the file names of it, where it is one that can */
     bool has_fim;
 };
 
@@ -95,6 +97,9 @@ WHIM_MUST_CHECK whim_err whim_pre_add(whim_pretokenizer *pre, whim_pre_step step
 WHIM_MUST_CHECK whim_err whim_tokenizer_keep_template(whim_tokenizer *tok, const char *name,
                                                       const char *text, int64_t n, const char *path,
                                                       whim_diag *diag);
+
+/* Set most_bytes (least_ids.c), when all else is read. */
+void whim_tokenizer_find_most_bytes(whim_tokenizer *tok);
 
 /* Note an id that ends generation; -1, unknown and known ids are passed over. */
 void whim_tokenizer_add_stop(whim_tokenizer *tok, int32_t id);

@@ -124,7 +124,7 @@ whim_err whim_unicode_form(whim_normal_kind kind, const whim_masked_text *in, wh
     const whim_str *text = &in->text;
     part p = {0};
     whim_err err = WHIM_ERR_OK;
-    for (int64_t at = 0; at < text->len && err == WHIM_ERR_OK;) {
+    for (int64_t at = 0; at < text->len && err == WHIM_ERR_OK && !out->over;) {
         int64_t end = plain_end(text, at);
         if (end > at) {
             whim_masked_copy(in, at, end, out);

@@ -2,6 +2,8 @@
 /* Spans, round trips, refusals and work of encoding. */
 #include "unit/text/text_fixture.h"
 
+#include "base/utf8.h"
+
 static const char *const tiny = "cat tests/data/text/tiny/flags.json";
 
 static void expect_ids(const whim_ids *got, const int32_t *want, int64_t n)
@@ -224,6 +226,70 @@ static void work_is_linear(void **state)
     whim_tokenizer_close(tok);
 }
 
+/* No text becomes fewer ids than are told beforehand: not one of the longest token over and over,
+ * and not one that the normaliser makes shorter. */
+static void length_tells_the_least(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *command;
+        bool is_known;
+    } files[] = {{"xz -dc tests/data/text/qwen3.json.xz", true},
+                 {"cat tests/data/text/tiny/llama3.json", true},
+                 {"cat tests/data/text/tiny/llama2.json", true},
+                 {"cat tests/data/text/tiny/deepseek.json", true},
+                 {"cat tests/data/text/tiny/fuse-unk.json", false},
+                 {"cat tests/data/text/tiny/split-removed.json", false},
+                 {"cat tests/data/text/tiny/strip.json", false},
+                 {"cat tests/data/text/tiny/nfkd.json", false},
+                 {"cat tests/data/text/tiny/flags.json", false}};
+    enum { TIMES = 8 };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        whim_tokenizer *tok = open_file(files[i].command);
+        whim_tokenizer_find_most_bytes(tok);
+        assert_int_equal(whim_tokenizer_least_ids(tok, "e", 1), files[i].is_known);
+        for (int32_t id = -3; id < whim_tokenizer_count(tok); id++) {
+            /* The Kelvin sign, three Hangul letters, an iota with two marks. */
+            static const char *const shrinking[] = {"\xE2\x84\xAA",
+                                                    "\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB",
+                                                    "\xE1\xBE\xBE\xCC\x88\xCC\x81"};
+            int64_t n = 0;
+            const char *unit = id < 0 ? shrinking[id + 3] : whim_tokenizer_bytes(tok, id, &n);
+            n = id < 0 ? (int64_t)strlen(unit) : n;
+            whim_str text = {0};
+            for (int k = 0; k < TIMES; k++) {
+                whim_str_append_n(&text, unit, n);
+            }
+            if (whim_utf8_valid_prefix(whim_str_text(&text), text.len) == text.len) {
+                whim_ids ids = encode(tok, whim_str_text(&text), text.len,
+                                      (whim_encode_opts){.parse_special = true});
+                assert_true(ids.n >= whim_tokenizer_least_ids(tok, whim_str_text(&text), text.len));
+                whim_ids_deinit(&ids);
+            }
+            whim_str_deinit(&text);
+        }
+        whim_tokenizer_close(tok);
+    }
+}
+
+static void too_long_is_refused_unread(void **state)
+{
+    (void)state;
+    whim_tokenizer *tok = open_file("xz -dc tests/data/text/qwen3.json.xz");
+    whim_tokenizer_find_most_bytes(tok);
+    enum { N = 1 << 20 };
+    char *text = malloc(N);
+    memset(text, 0x80, N); /* whoever reads it says that it is no UTF-8 */
+    whim_ids ids = {0};
+    whim_diag diag = {{0}};
+    const whim_encode_opts few = {.most = 10}, any = {.most = N};
+    assert_int_equal(whim_tokenizer_encode(tok, text, N, &few, &ids, &diag), WHIM_ERR_NO_FIT);
+    assert_non_null(strstr(diag.text, "> 10 maximum"));
+    assert_int_equal(whim_tokenizer_encode(tok, text, N, &any, &ids, &diag), WHIM_ERR_INVALID);
+    free(text);
+    whim_tokenizer_close(tok);
+}
+
 /* A pattern that backtracks without end is stopped with an error. */
 static void hostile_patterns_end(void **state)
 {
@@ -286,6 +352,8 @@ int main(void)
         cmocka_unit_test(spans_do_not_split),
         cmocka_unit_test(bad_spans_and_texts_are_refused),
         cmocka_unit_test(work_is_linear),
+        cmocka_unit_test(length_tells_the_least),
+        cmocka_unit_test(too_long_is_refused_unread),
         cmocka_unit_test(hostile_patterns_end),
         cmocka_unit_test(memory_may_run_out),
     };

@@ -73,10 +73,49 @@ static void masks_follow_the_text(void **state)
     whim_masked_text_deinit(&t);
 }
 
+/* A file may replace each letter by many, again and again: what comes out is bounded by what came
+ * in. */
+static void growth_is_bounded(void **state)
+{
+    (void)state;
+    whim_normalizer normalizer = {.n_step = 8};
+    whim_masked_text t = {.has_mask = false};
+    whim_diag diag = {{0}};
+    for (int i = 0; i < normalizer.n_step; i++) {
+        normalizer.steps[i] =
+            (whim_normal_step){.kind = WHIM_NORMAL_REPLACE, .pattern = "a", .content = "aaaaaaaa"};
+    }
+    whim_str_append(&t.text, "aaaaaaaaaaaaaaa");
+    assert_int_equal(whim_normalize(&normalizer, &t, NULL, &diag), WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "15 bytes of text longer than 4336 bytes"));
+    whim_masked_text_deinit(&t);
+}
+
+static void pieces_are_bounded(void **state)
+{
+    (void)state;
+    whim_pretokenizer pre = {.n_step = 20};
+    whim_pieces pieces = {.n = 0};
+    whim_diag diag = {{0}};
+    for (int i = 0; i < pre.n_step; i++) {
+        pre.steps[i] = (whim_pre_step){.kind = WHIM_PRE_BYTE_LEVEL};
+    }
+    assert_int_equal(whim_pretokenize(&pre, "\xC3\xA9", 2, true, NULL, &pieces, &diag),
+                     WHIM_ERR_INVALID);
+    assert_non_null(strstr(diag.text, "2 bytes of text longer than 4128 bytes"));
+    char mark[5001] = "";
+    memset(mark, 'm', 5000);
+    pre = (whim_pretokenizer){.steps = {{.kind = WHIM_PRE_REPLACE, .content = mark}}, .n_step = 1};
+    assert_int_equal(whim_pretokenize(&pre, " ", 1, true, NULL, &pieces, &diag), WHIM_ERR_INVALID);
+    whim_pieces_deinit(&pieces);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms),
+        cmocka_unit_test(growth_is_bounded),
+        cmocka_unit_test(pieces_are_bounded),
         cmocka_unit_test(many_marks),
         cmocka_unit_test(masks_follow_the_text),
     };
