@@ -2,8 +2,8 @@
 /* States in which any text may come, and in those that it leads to again: inside strings that may
  * be anything or must hold something somewhere, and behind what tells a key from all others. Most
  * tokens are such text, so that masks of these states need not look at them. A state that is free
- * neither ends its rule nor calls another. And states from which all characters of a kind lead to
- * one and the same: most expressions are about letters, digits and the like. */
+ * neither ends its rule nor calls another. And the few states that all characters of a kind lead
+ * to: most expressions are about letters, digits and the like. */
 #include "grammar/impl.h"
 
 /* Characters beyond ASCII: the first byte, the second, and how many follow that. Left out are the
@@ -46,28 +46,38 @@ uint8_t whim_text_kind(const char *bytes, int64_t n)
     return GK_ELSE;
 }
 
-/* What is asked of where characters lead: a free state, or everywhere the same one. */
+/* What is asked of where characters lead: a free state, or one of a few. */
 typedef struct target {
-    bool same;
-    int32_t to; /* -1: none yet */
+    int32_t *list; /* [GLEADS_MOST] those met so far; NULL: free ones are asked for */
+    int32_t n;
 } target;
 
 static bool reaches(const whim_grammar *g, int32_t to, target *goal)
 {
-    if (!goal->same) {
+    if (goal->list == NULL) {
         return g->states[to].is_free;
     }
-    goal->to = goal->to < 0 ? to : goal->to;
-    return goal->to == to && g->states[to].plain;
+    for (int32_t i = 0; i < goal->n; i++) {
+        if (goal->list[i] == to) {
+            return true;
+        }
+    }
+    if (!g->states[to].plain || goal->n == GLEADS_MOST) {
+        return false;
+    }
+    goal->list[goal->n++] = to;
+    return true;
 }
 
-/* Whether all bytes from lo to hi, and `more` behind each, lead from a state to where they
- * should. */
+/* Whether all bytes from lo to hi, and `more` behind each, lead from a state to where they should.
+ * Bytes of a class stand together, and classes are in their order. */
 static bool all_reach(const whim_grammar *g, int32_t from, int32_t lo, int32_t hi, int32_t more,
                       target *goal)
 {
-    for (int32_t c = lo, before = -1; c <= hi; c++) {
-        int32_t to = whim_grammar_next(g, from, (uint8_t)c);
+    const gstate *s = &g->states[from];
+    int32_t before = -1;
+    for (int32_t c = s->class_of[lo]; c <= s->class_of[hi]; c++) {
+        int32_t to = s->next[c];
         if (to < 0 || to >= g->n_state) {
             return false;
         }
@@ -89,8 +99,10 @@ static bool kinds_reach(const whim_grammar *g, int32_t state, uint8_t kinds, tar
         all = !(ascii[i].kind & kinds) || all_reach(g, state, ascii[i].lo, ascii[i].hi, 0, goal);
     }
     for (size_t i = 0; i < sizeof forms / sizeof forms[0] && all && (kinds & GK_BEYOND); i++) {
-        for (int32_t c = forms[i].lo, before = -1; c <= forms[i].hi && all; c++) {
-            int32_t to = whim_grammar_next(g, state, (uint8_t)c);
+        const gstate *s = &g->states[state];
+        int32_t before = -1;
+        for (int32_t c = s->class_of[forms[i].lo]; c <= s->class_of[forms[i].hi] && all; c++) {
+            int32_t to = s->next[c];
             all = to >= 0 && to < g->n_state && g->states[to].plain &&
                   (to == before ||
                    all_reach(g, to, forms[i].second_lo, forms[i].second_hi, forms[i].more, goal));
@@ -100,16 +112,16 @@ static bool kinds_reach(const whim_grammar *g, int32_t state, uint8_t kinds, tar
     return all;
 }
 
-int32_t whim_grammar_kind_next(const whim_grammar *g, int32_t state, uint8_t kind)
+int32_t whim_grammar_kind_next(const whim_grammar *g, int32_t state, uint8_t kind, int32_t *list)
 {
-    target goal = {.same = true, .to = -1};
-    return kinds_reach(g, state, kind, &goal) ? goal.to : -1;
+    target goal = {.list = list};
+    return kinds_reach(g, state, kind, &goal) ? goal.n : 0;
 }
 
 /* As far as it is known which states are. */
 static bool is_free(const whim_grammar *g, int32_t state)
 {
-    target goal = {.same = false};
+    target goal = {.list = NULL};
     return kinds_reach(g, state, GK_TEXT, &goal);
 }
 

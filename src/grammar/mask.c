@@ -11,7 +11,7 @@
 enum { CHEAP_NODES = 2000, KEPT_BYTES = 4 << 20 };
 
 /* Below fewer nodes than these a walk is the quicker way to find out. */
-enum { WORTH_NODES = 6 };
+enum { WORTH_NODES = 2 };
 
 void whim_entry_free(gentry *e)
 {
@@ -155,42 +155,6 @@ static bool step_to(gsearch *m, int32_t i, int32_t *only)
     return true;
 }
 
-/* Where all characters of the kind with a number lead from a state, -1: not to one state. */
-static int32_t lead_of(gwalk *w, int32_t state, int32_t number)
-{
-    gleads *leads = &w->leads[state % GLEADS_ROOM];
-    if (leads->state != state + 1) {
-        leads->state = state + 1;
-        leads->known = 0;
-    }
-    if (!(leads->known >> number & 1)) {
-        leads->to[number] = whim_grammar_kind_next(w->g, state, (uint8_t)(1 << number));
-        leads->known |= (uint8_t)(1 << number);
-    }
-    return leads->to[number];
-}
-
-/* Whether all that tokens add below the node leads on, whatever it is. */
-static bool all_lead_on(gwalk *w, int32_t state, const gtrie_node *node)
-{
-    bool counted = node->height < UINT8_MAX;
-    for (int32_t left = node->height; left > 0; left--) {
-        int32_t to = -1;
-        for (uint32_t kinds = node->below; kinds != 0; kinds &= kinds - 1) {
-            int32_t lead = lead_of(w, state, __builtin_ctz(kinds));
-            if (lead < 0 || (to >= 0 && lead != to)) {
-                return false;
-            }
-            to = lead;
-        }
-        if (to == state) {
-            return true;
-        }
-        state = to;
-    }
-    return counted;
-}
-
 /* Whether what may come below the node is known without a walk, which is then taken over. A walk
  * that stands in a state of a counted string or in several places knows nothing. */
 static bool is_known(gsearch *m, int32_t i, int32_t only)
@@ -200,9 +164,12 @@ static bool is_known(gsearch *m, int32_t i, int32_t only)
     int32_t level = node->depth - m->base;
     const glevel *set = &m->w->levels[level];
     bool is_text = !(node->below & GK_ELSE);
+    int32_t far;
     if (only >= 0 && is_text &&
         (g->states[only].is_free ||
-         (node->skip - i > WORTH_NODES && all_lead_on(m->w, only, node)))) {
+         (node->skip - i > WORTH_NODES &&
+          (far = whim_walk_ahead(m->w, only, node->below)) >= node->height &&
+          (far == GAHEAD_EVER || node->height < UINT8_MAX)))) {
         take_below(m->v, i, m->bits);
         return true;
     }

@@ -95,18 +95,27 @@ typedef struct glevel {
     int64_t n_frame, n_list;
 } glevel;
 
-enum { GLEADS_ROOM = 256 };
+enum { GLEADS_ROOM = 1024, GAHEAD_ROOM = 1024, GAHEAD_EVER = 255 };
 
 /* Where the kinds of characters lead from a state, as far as it was asked. */
 typedef struct gleads {
     int32_t state; /* + 1; 0: none */
     uint8_t known; /* kinds */
-    int32_t to[GK_COUNT];
+    uint8_t n[GK_COUNT];
+    int32_t to[GK_COUNT][GLEADS_MOST];
 } gleads;
+
+/* How far any text of some kinds leads on from a state. */
+typedef struct gahead {
+    int32_t state; /* + 1; 0: none */
+    uint8_t kinds, far;
+} gahead;
 
 typedef struct gwalk {
     const whim_grammar *g;
-    gleads leads[GLEADS_ROOM]; /* found by the state's last bits */
+    /* what was found out lately; places follow from the state */
+    gleads leads[GLEADS_ROOM];
+    gahead ahead[GAHEAD_ROOM];
     gframe *frames;
     int64_t n_frame, cap_frame;
     int32_t *lists; /* a list: how many, then frames in order */
@@ -137,6 +146,10 @@ void whim_walk_plain(gwalk *w, int32_t level, int32_t state);
 bool whim_walk_step(gwalk *w, int32_t level, uint8_t byte);
 /* All bytes from level 0 on; false when they do not fit. The set is then at level n. */
 bool whim_walk_bytes(gwalk *w, const char *bytes, int64_t n);
+
+/* So many characters of these kinds lead on from a state, whatever they are, inside its rule and
+ * past no call; no more than is known without much work. GAHEAD_EVER: any number does. */
+int32_t whim_walk_ahead(gwalk *w, int32_t state, uint8_t kinds);
 
 /* The entry of a state: kept ones, or found now into `scratch`. NULL: no memory. */
 const gentry *whim_mask_entry(gwalk *w, whim_grammar *g, const whim_grammar_vocab *v, int32_t state,

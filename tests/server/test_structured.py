@@ -159,7 +159,7 @@ def test_with_logprobs_and_stop_tokens(oai):
     ({"response_format": {"type": "json_schema"}}, "response_format"),
     ({"response_format": {"type": "yaml"}}, "response_format"),
     ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"$ref": "#/no"}}}}, "response_format"),
-    ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"contains": {"type": "string"}}}}}, "response_format"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"uniqueItems": True}}}}, "response_format"),
     ({"regex": "("}, "regex"),
     ({"regex": "a", "choice": ["b"]}, None),
     ({"choice": []}, "choice"),

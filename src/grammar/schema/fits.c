@@ -240,6 +240,9 @@ static int32_t fits_array(fits *f, const json_t *s, const char *key, const json_
     if (strcmp(key, "contains") == 0) {
         return fits_contains(f, s, said, value, depth);
     }
+    if (strcmp(key, "minContains") == 0 || strcmp(key, "maxContains") == 0) {
+        return 1; /* contains asks for them */
+    }
     return strcmp(key, "unevaluatedItems") == 0 ? -1 : fits_items(f, s, key, said, value, depth);
 }
 

@@ -355,7 +355,8 @@ static bool merge_rule(gmerge *m, const json_t *s, const char *key, json_t *valu
 static bool merge_one(gmerge *m, const json_t *s, const char *key, json_t *value, int32_t depth)
 {
     static const char together[] = "properties patternProperties additionalProperties items "
-                                   "prefixItems additionalItems nullable";
+                                   "prefixItems additionalItems nullable contains minContains "
+                                   "maxContains";
     if (strcmp(key, "$ref") == 0) {
         const json_t *target = whim_gb_schema_target(m->b, json_string_value(value), m->place);
         return target != NULL && merge_into(m, target, false, depth + 1);
@@ -410,6 +411,10 @@ static const json_t *settled(gmerge *m, const json_t *s, int32_t depth)
         if (value == NULL || json_is_true(value)) {
             continue;
         }
+        if (i == 1 && json_object_get(alone, "contains") != NULL) {
+            (void)whim_merge_fail(m, pairs[i][0], "is not supported beside contains");
+            return NULL;
+        }
         if (json_object_get(alone, GK_CHOICES) != NULL) {
             (void)whim_merge_fail(m, pairs[i][0], "is not supported beside choices");
             return NULL;
@@ -446,7 +451,7 @@ static bool merge_into(gmerge *m, const json_t *s, bool own, int32_t depth)
         s = settled(m, s, depth);
         return s != NULL && merge_into(m, s, true, depth + 1);
     }
-    bool ok = whim_merge_objects(m, s) && whim_merge_arrays(m, s);
+    bool ok = whim_merge_objects(m, s) && whim_merge_arrays(m, s) && whim_merge_contains(m, s);
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)s, key, value)

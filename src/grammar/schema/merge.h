@@ -25,5 +25,7 @@ json_t *whim_merge_both(json_t *one, json_t *two);
 /* Join what a schema says of members and of items with what was said so far. */
 bool whim_merge_objects(gmerge *m, const json_t *s);
 bool whim_merge_arrays(gmerge *m, const json_t *s);
+/* Which items an array has, and how many of them: one schema says so, or all alike. */
+bool whim_merge_contains(gmerge *m, const json_t *s);
 
 #endif

@@ -150,3 +150,19 @@ bool whim_merge_arrays(gmerge *m, const json_t *s)
     json_decref(rest);
     return ok;
 }
+
+bool whim_merge_contains(gmerge *m, const json_t *s)
+{
+    static const char *const keys[] = {"contains", "minContains", "maxContains"};
+    bool ok = true, again = json_object_get(m->out, keys[0]) != NULL;
+    for (int32_t i = 0; i < 3 && json_object_get(s, keys[0]) != NULL && ok; i++) {
+        json_t *mine = json_object_get(m->out, keys[i]), *other = json_object_get(s, keys[i]);
+        if (!again) {
+            ok = other == NULL || whim_merge_put(m, keys[i], json_incref(other));
+        } else {
+            ok = mine == other || json_equal(mine, other) ||
+                 whim_merge_fail(m, keys[0], "cannot be joined");
+        }
+    }
+    return ok;
+}

@@ -157,6 +157,34 @@ static void negate_choice(negation *n, const char *key, const json_t *list)
     n->left_out = strcmp(key, "oneOf") == 0 ? key : n->left_out; /* or two of them do */
 }
 
+/* Fewer items are alike than must be, or more than may be. */
+static void negate_contains(negation *n, const json_t *s, json_t *contains)
+{
+    const gplace at = {.up = n->place, .key = "not"};
+    int64_t least = 1, most = -1;
+    if (!json_is_object(contains) && !json_is_boolean(contains)) {
+        (void)whim_gb_fail_at(n->b, &at, "contains", "must be a schema");
+        return;
+    }
+    if (!whim_gb_schema_count(n->b, s, "minContains", &at, &least) ||
+        !whim_gb_schema_count(n->b, s, "maxContains", &at, &most)) {
+        return;
+    }
+    if (least >= MOST_COUNT || most >= MOST_COUNT) {
+        n->left_out = "contains";
+        return;
+    }
+    if (least > 0) {
+        add(n, "array", "contains", json_incref(contains));
+        add_more(n, "minContains", json_integer(0));
+        add_more(n, "maxContains", json_integer(least - 1));
+    }
+    if (most >= 0) {
+        add(n, "array", "contains", json_incref(contains));
+        add_more(n, "minContains", json_integer(most + 1));
+    }
+}
+
 static void negate_into(negation *n, const json_t *s, int32_t depth);
 
 static void negate_keyword(negation *n, const json_t *s, const char *key, json_t *value,
@@ -179,6 +207,8 @@ static void negate_keyword(negation *n, const json_t *s, const char *key, json_t
     } else if (strcmp(key, "$ref") == 0) {
         const json_t *target = whim_gb_schema_target(n->b, json_string_value(value), n->place);
         negate_into(n, target, depth + 1);
+    } else if (strcmp(key, "contains") == 0) {
+        negate_contains(n, s, value);
     } else if (strcmp(key, "pattern") == 0) {
         add(n, "string", GK_NOT_PATTERNS, json_pack("[O]", value));
     } else if (strcmp(key, "multipleOf") == 0) {
@@ -186,8 +216,8 @@ static void negate_keyword(negation *n, const json_t *s, const char *key, json_t
         n->left_out = key;
     } else if (strcmp(key, "required") == 0 || strcmp(key, "properties") == 0) {
         negate_object(n, key, value);
-    } else if (strcmp(key, "nullable") != 0 && !negate_bound(n, s, key, value) &&
-               !whim_schema_is_note(key)) {
+    } else if (!whim_schema_has_word("nullable minContains maxContains", key) &&
+               !negate_bound(n, s, key, value) && !whim_schema_is_note(key)) {
         n->left_out = key;
     }
 }

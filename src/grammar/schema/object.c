@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schemas of objects and arrays. Keys come in the order of the schema; keys besides those listed
+/* Schemas of objects. Keys come in the order of the schema; keys besides those listed
  * follow them. */
 #include "grammar/schema/schema.h"
 
 #include "base/alloc.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* --- objects ---------------------------------------------------------------------------------- */
 
 typedef struct object {
     whim_grammar_builder *b;
@@ -34,7 +31,7 @@ static bool may_be_named(object *o, const char *name)
         whim_gb_no_memory(o->b);
     }
     json_decref(key);
-    free(text);
+    whim_free(text); /* counted, where the JSON library's memory is */
     return may;
 }
 
@@ -261,18 +258,6 @@ static int32_t extra_pair(object *o)
     return whim_glist_node(b, &pairs, GN_ANY_OF);
 }
 
-/* `lo` to `hi` items of an array, or free keys with their values, all of one schema. */
-static int32_t equal_items(whim_grammar_builder *b, int32_t item, int64_t lo, int64_t hi)
-{
-    if (hi == 0) {
-        return whim_gb_text(b, "");
-    }
-    int32_t more = whim_gb_seq(b, whim_gb_comma(b), item);
-    more = whim_grammar_repeat(b, more, lo > 0 ? lo - 1 : 0, hi > 0 ? hi - 1 : -1);
-    int32_t some = whim_gb_seq(b, item, more);
-    return lo > 0 ? some : whim_gb_optional(b, some);
-}
-
 static int32_t object_body(object *o)
 {
     whim_grammar_builder *b = o->b;
@@ -299,7 +284,7 @@ static int32_t object_body(object *o)
     bool some = lo > o->n_required;
     if (hi >= 0 && (pair >= 0 || hi < o->n_listed)) {
         return o->n_listed == 0 && pair >= 0
-                   ? equal_items(b, pair, lo, hi)
+                   ? whim_gb_equal_items(b, pair, lo, hi)
                    : whim_gb_fail_at(b, o->place, "maxProperties",
                                      "is supported for objects of free keys only");
     }
@@ -334,74 +319,4 @@ int32_t whim_gb_schema_object(whim_grammar_builder *b, const json_t *s, const gp
     whim_free(o.triples.ids);
     whim_free(o.names.ids);
     return body < 0 ? -1 : whim_gb_seq(b, whim_gb_text(b, "{"), body, whim_gb_text(b, "}"));
-}
-
-/* --- arrays ----------------------------------------------------------------------------------- */
-
-/* Items with schemas of their own first; an array may end before it has all of them. */
-static int32_t prefix_items(whim_grammar_builder *b, const json_t *prefix, int32_t rest,
-                            const gplace *place, int32_t depth, int64_t lo, int64_t hi)
-{
-    int64_t n = (int64_t)json_array_size(prefix);
-    int32_t tail = whim_gb_text(b, "");
-    if (n > b->limits.max_depth) {
-        return whim_gb_fail_at(b, place, "prefixItems", "are too many");
-    }
-    if (rest >= 0 && (hi < 0 || hi > n)) {
-        tail = whim_grammar_repeat(b, whim_gb_seq(b, whim_gb_comma(b), rest), lo > n ? lo - n : 0,
-                                   hi < 0 ? -1 : hi - n);
-    }
-    gplace list = {.up = place, .key = "prefixItems"};
-    for (int64_t i = (hi >= 0 && hi < n ? hi : n) - 1; i >= 0; i--) {
-        gplace at = {.up = &list, .index = i};
-        int32_t item = whim_gb_schema_value(b, json_array_get(prefix, (size_t)i), &at, depth);
-        item = i > 0 ? whim_gb_seq(b, whim_gb_comma(b), item) : item;
-        tail = whim_gb_seq(b, item, tail);
-        tail = i >= lo ? whim_gb_optional(b, tail) : tail;
-    }
-    return tail;
-}
-
-int32_t whim_gb_schema_array(whim_grammar_builder *b, const json_t *s, const gplace *place,
-                             int32_t depth)
-{
-    const json_t *items = json_object_get(s, "items");
-    const json_t *prefix = json_object_get(s, "prefixItems");
-    if (json_is_array(items)) { /* as older drafts write it */
-        prefix = items;
-        items = json_object_get(s, "additionalItems");
-    }
-    if (items ==
-        NULL) { /* nothing stands beside it here that could evaluate more: see the merging */
-        items = json_object_get(s, "unevaluatedItems");
-    }
-    if (prefix != NULL && !json_is_array(prefix)) {
-        return whim_gb_fail_at(b, place, "prefixItems", "must be a list of schemas");
-    }
-    int64_t lo = 0, hi = -1, n = (int64_t)json_array_size(prefix);
-    if (!whim_gb_schema_count(b, s, "minItems", place, &lo) ||
-        !whim_gb_schema_count(b, s, "maxItems", place, &hi)) {
-        return -1;
-    }
-    if (json_is_false(items)) {
-        hi = hi < 0 || hi > n ? n : hi;
-    }
-    if (hi >= 0 && lo > hi) {
-        return whim_gb_impossible(b, place, "minItems", "is more than an array may have");
-    }
-    if (json_is_true(json_object_get(s, "uniqueItems")) && (hi < 0 || hi > 1)) {
-        return whim_gb_fail_at(b, place, "uniqueItems",
-                               "is a schema keyword that is not supported");
-    }
-    int32_t item = -1;
-    if (hi < 0 || hi > n) {
-        gplace at = {.up = place, .key = "items"};
-        item = whim_gb_schema_value(b, items != NULL ? items : json_true(), &at, depth);
-    }
-    if (whim_gb_failed(b)) {
-        return -1;
-    }
-    int32_t body =
-        n > 0 ? prefix_items(b, prefix, item, place, depth, lo, hi) : equal_items(b, item, lo, hi);
-    return whim_gb_seq(b, whim_gb_text(b, "["), body, whim_gb_text(b, "]"));
 }

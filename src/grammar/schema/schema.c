@@ -70,13 +70,13 @@ static const char of_object[] =
     "properties required additionalProperties patternProperties minProperties maxProperties "
     "propertyNames unevaluatedProperties";
 static const char of_array[] =
-    "items prefixItems additionalItems minItems maxItems uniqueItems unevaluatedItems";
+    "items prefixItems additionalItems minItems maxItems uniqueItems unevaluatedItems contains "
+    "minContains maxContains";
 static const char of_string[] = "minLength maxLength pattern format";
 static const char of_number[] = "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf";
 
 /* What JSON Schema (of any draft) or OpenAPI rules by, and no grammar of ours holds to. */
-static const char not_held[] =
-    "contains minContains maxContains disallow $dynamicRef $recursiveRef extends divisibleBy";
+static const char not_held[] = "disallow $dynamicRef $recursiveRef extends divisibleBy";
 
 bool whim_schema_is_note(const char *key)
 {
@@ -104,7 +104,7 @@ const char *whim_schema_speaks_of(const char *key)
                    whim_schema_has_word(of_string, key)
                ? "string"
            : strcmp(key, GK_NOT_MULTIPLE) == 0 || whim_schema_has_word(of_number, key) ? "number"
-           : whim_schema_has_word(of_array, key) || strcmp(key, "contains") == 0       ? "array"
+           : whim_schema_has_word(of_array, key)                                       ? "array"
                                                                                        : NULL;
 }
 

@@ -64,6 +64,9 @@ int32_t whim_gb_schema_one_of(whim_grammar_builder *b, const json_t *list, const
 int32_t whim_gb_schema_choices(whim_grammar_builder *b, const json_t *s, const gplace *place,
                                int32_t depth);
 
+/* `lo` to `hi` items of an array, or free keys with their values, all of one schema. */
+int32_t whim_gb_equal_items(whim_grammar_builder *b, int32_t item, int64_t lo, int64_t hi);
+
 /* A schema that no value fits: a node for nothing, and its reason kept for the case that nothing
  * else can be answered. */
 int32_t whim_gb_impossible(whim_grammar_builder *b, const gplace *place, const char *key,

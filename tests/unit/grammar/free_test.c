@@ -2,7 +2,7 @@
 /* States in which any text may come: which ones are found, and that masks are not changed by it. */
 #include "unit/grammar/grammar_fixture.h"
 
-#include "grammar/impl.h"
+#include "grammar/mask.h"
 
 static whim_grammar *grammar_of(const char *schema)
 {
@@ -43,6 +43,7 @@ static const struct {
     /* All characters of a kind lead to one state, but for those of other kinds. */
     {"{\"type\":\"string\",\"pattern\":\"^[a-z0-9]{1,4}$\"}", false},
     {"{\"type\":\"string\",\"pattern\":\"^[^/]{2,6}$\"}", false},
+    {"{\"type\":\"string\",\"pattern\":\"[a-f0-3]\",\"minLength\":3,\"maxLength\":5}", false},
     {"{\"type\":\"string\",\"pattern\":\"^([a-y]+|[A-Z]+[0-9]|[ .x]+)$\"}", false},
     {"{\"type\":\"string\",\"pattern\":\"^\\\\S+( \\\\S+)?$\"}", false},
     {"{\"properties\":{\"name\":{\"const\":1}},\"additionalProperties\":true}", true},
@@ -95,11 +96,52 @@ static void masks_hold_what_is_taken(void **state)
     }
 }
 
+/* How far any text of some kinds leads on behind the quote. */
+static void text_ahead_is_known(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rule;
+        uint8_t kinds;
+        int32_t far;
+    } known[] = {
+        {"\"pattern\":\"name\"", GK_TEXT, GAHEAD_EVER},
+        {"\"pattern\":\"^[^\\u00E9]*$\"", GK_TEXT & ~GK_BEYOND, GAHEAD_EVER},
+        {"\"pattern\":\"^[^\\u00E9]*$\"", GK_BEYOND, 0},
+        {"\"pattern\":\"^.{0,9}$\"", GK_TEXT, 9},
+        {"\"pattern\":\"^[a-z0-9]{1,4}$\"", GK_LOWER | GK_DIGIT, 4},
+        {"\"pattern\":\"^[a-z0-9]{1,4}$\"", GK_LOWER | GK_UPPER, 0},
+        {"\"pattern\":\"^([a-m]+|[n-z])*$\"", GK_LOWER, GAHEAD_EVER},
+        /* The last of the characters must be one of six where none was before. */
+        {"\"pattern\":\"[a-f]\",\"minLength\":4,\"maxLength\":4", GK_LOWER, 3},
+        {"\"pattern\":\"[a-f]\",\"minLength\":4,\"maxLength\":4", GK_TEXT, 3},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        char schema[128];
+        snprintf(schema, sizeof schema, "{\"type\":\"string\",%s}", known[i].rule);
+        whim_grammar *g = grammar_of(schema);
+        gwalk w;
+        assert_int_equal(whim_walk_init(&w, g, 8), WHIM_ERR_OK);
+        whim_walk_many(&w, &(gconfig){g->start, w.frames[FRAME_ROOT].self}, 1);
+        assert_true(whim_walk_step(&w, 0, '"') && w.levels[1].n == 1);
+        int32_t from = w.configs[w.levels[1].begin].state;
+        for (int32_t again = 0; again < 2; again++) {
+            int32_t far = whim_walk_ahead(&w, from, known[i].kinds);
+            if (far != known[i].far) {
+                fail_msg("%s, kinds %d: %d", schema, known[i].kinds, far);
+            }
+        }
+        whim_walk_deinit(&w);
+        whim_grammar_unref(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(free_states_are_found),
         cmocka_unit_test(masks_hold_what_is_taken),
+        cmocka_unit_test(text_ahead_is_known),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }

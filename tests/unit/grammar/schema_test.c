@@ -367,8 +367,24 @@ static void what_is_refused_has_its_place(void **state)
         {"{\"dependencies\":3}", "schema.dependencies must be"},
         {"{\"not\":{}}", "schema has schemas that hold together, and not"},
         {"{\"strict\":true,\"$dynamicRef\":\"#a\"}", "schema.$dynamicRef"},
-        {"{\"type\":\"array\",\"minContains\":1}", "schema.minContains"},
-        {"{\"type\":\"array\",\"contains\":{}}", "schema.contains"},
+        {"{\"items\":{\"maximum\":9},\"uniqueItems\":true}", "schema.uniqueItems"},
+        {"{\"items\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":12},\"uniqueItems\":true}",
+         "schema.uniqueItems"},
+        {"{\"items\":{\"enum\":[1,2]},\"uniqueItems\":true,\"minItems\":3}", "schema.minItems"},
+        {"{\"items\":{\"enum\":[1,2]},\"uniqueItems\":true,\"contains\":{\"const\":1}}",
+         "schema.uniqueItems is not supported beside contains"},
+        {"{\"items\":{\"minimum\":1},\"uniqueItems\":true}", "up to 64 values"},
+        {"{\"not\":{\"contains\":{},\"maxContains\":\"x\"}}", "schema.not.maxContains must be"},
+        {"{\"not\":{\"contains\":{},\"minContains\":-1}}", "schema.not.minContains must be"},
+        {"{\"not\":{\"contains\":5}}", "schema.not.contains must be a schema"},
+        {"{\"prefixItems\":[{}],\"contains\":{}}", "schema.contains"},
+        {"{\"contains\":{},\"minItems\":3000}", "schema.contains"},
+        {"{\"contains\":{},\"minContains\":0.5}", "schema.minContains"},
+        {"{\"contains\":{},\"minContains\":3,\"maxContains\":2}", "schema.minContains"},
+        {"{\"contains\":{\"type\":\"null\"},\"unevaluatedItems\":false}", "unevaluatedItems"},
+        {"{\"contains\":{},\"allOf\":[{\"contains\":{\"const\":1}}]}", "contains of schemas"},
+        {"{\"contains\":{},\"allOf\":[{\"minContains\":0,\"contains\":{}}]}",
+         "contains of schemas"},
         {"{\"type\":\"string\",\"enum\":[1]}", "allows no value"},
         {"{\"$ref\":\"#/$defs/x\"}", "schema.$ref must point inside"},
         {"{\"$ref\":\"other.json\"}", "other.json"},
@@ -452,6 +468,31 @@ static void large_schemas_meet_a_limit(void **state)
     json_decref(schema);
 }
 
+/* Different items of a schema whose references double 24 times: that there are too many values, or
+ * too much to look at, is said before the time is over. */
+static void values_that_double_are_refused(void **state)
+{
+    static const char *const ends[] = {"{\"const\":1}", "{\"enum\":[]}"};
+    (void)state;
+    for (int e = 0; e < 2; e++) {
+        json_t *defs = json_object();
+        for (int i = 0; i < 24; i++) {
+            char name[16], ref[32];
+            snprintf(name, sizeof name, "a%d", i);
+            snprintf(ref, sizeof ref, "#/$defs/a%d", i + 1);
+            json_object_set_new(defs, name,
+                                json_pack("{s:[{s:s},{s:s}]}", "anyOf", "$ref", ref, "$ref", ref));
+        }
+        json_object_set_new(defs, "a24", json_loads(ends[e], 0, NULL));
+        json_t *schema = json_pack("{s:s,s:b,s:{s:s},s:o}", "type", "array", "uniqueItems", 1,
+                                   "items", "$ref", "#/$defs/a0", "$defs", defs);
+        whim_diag diag = {{0}};
+        assert_null(fixture_schema_json(schema, &diag));
+        assert_non_null(strstr(diag.text, "schema.uniqueItems is supported for items of up to"));
+        json_decref(schema);
+    }
+}
+
 static void limits_are_the_callers(void **state)
 {
     (void)state;
@@ -475,6 +516,7 @@ int main(void)
         cmocka_unit_test(schemas_take_their_texts),
         cmocka_unit_test(what_is_refused_has_its_place),
         cmocka_unit_test(large_schemas_meet_a_limit),
+        cmocka_unit_test(values_that_double_are_refused),
         cmocka_unit_test(limits_are_the_callers),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
