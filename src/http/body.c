@@ -24,6 +24,11 @@ void whim_http_body_init(whim_http_parser *p)
     }
 }
 
+const char *whim_http_too_large(const whim_http_parse_limits *limits)
+{
+    return limits->too_large != NULL ? limits->too_large : "the request body is too large";
+}
+
 /* Bytes of body or chunk, as many as are there. */
 static int64_t take_data(whim_http_parser *p, const char *bytes, int64_t n)
 {
@@ -55,7 +60,7 @@ static void size_byte(whim_http_parser *p, unsigned char c)
     } else if (digit >= 0) {
         p->n_left = p->n_left * 16 + digit;
         if (p->n_left > p->limits.max_body - p->body.len) {
-            whim_http_parser_fail(p, 413, "the request body is too large");
+            whim_http_parser_fail(p, 413, whim_http_too_large(&p->limits));
         }
     } else if (p->state == WHIM_HTTP_S_CHUNK_SIZE && (p->n_taken == 1 || (c != ';' && c != '\r'))) {
         whim_http_parser_fail(p, 400, "a chunk of the body has no valid size");

@@ -136,6 +136,26 @@ whim_conn *whim_conn_to_drop(const whim_http *http)
     return best;
 }
 
+whim_conn *whim_conn_unread(const whim_http *http)
+{
+    const int64_t before = whim_clock_ns() - WHIM_HTTP_UNREAD_NS;
+    whim_conn *best = NULL;
+    int64_t most = WHIM_HTTP_UNREAD_BYTES - 1;
+    for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
+        whim_exchange *ex = conn->ex;
+        if (ex == NULL) {
+            continue;
+        }
+        pthread_mutex_lock(&ex->lock);
+        bool is_unread = ex->reply == WHIM_REPLY_DONE && ex->read_ns <= before;
+        int64_t n = is_unread ? ex->out.cap : 0;
+        pthread_mutex_unlock(&ex->lock);
+        best = n > most ? conn : best;
+        most = n > most ? n : most;
+    }
+    return best;
+}
+
 /* --- reading ---------------------------------------------------------------------------------- */
 
 static bool is_reading(const whim_conn *conn)

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/heap/budget.h"
 #include "http/internal.h"
 
 #include <errno.h>
@@ -16,13 +17,36 @@
 /* Bytes of one exchange that are sent at once; others want to be served too. */
 enum { FLUSH_MAX = 1 << 20 };
 
+/* A body whose buffer never fits into its share of the memory for requests, as it doubles, is too
+ * large whenever it comes: who sends it is not told to try again. */
+static whim_http_parse_limits limits_of(whim_exchange *ex, const whim_http_limits *l)
+{
+    whim_http_parse_limits limits = {
+        .max_body = l->max_body, .max_headers = l->max_headers, .max_line = l->max_line};
+    const int64_t all = whim_budget_bytes();
+    const int64_t share = all / WHIM_BUDGET_WHOLE * WHIM_HTTP_SHARE_LARGE;
+    int64_t cap = WHIM_HTTP_LARGE_BODY;
+    while (3 * cap < share) { /* both buffers are there while it doubles */
+        cap *= 2;
+    }
+    if (all > 0 && cap - 1 < l->max_body) {
+        limits.max_body = cap - 1;
+        snprintf(ex->too_large, sizeof ex->too_large,
+                 "the request body is too large: the memory for requests and answers has room for "
+                 "one of less than %lld KiB",
+                 (long long)(cap >> 10));
+        limits.too_large = ex->too_large;
+    }
+    return limits;
+}
+
 whim_exchange *whim_exchange_create(whim_http *http, whim_conn *conn)
 {
     whim_exchange *ex = whim_alloc(sizeof *ex);
     if (ex == NULL) {
         return NULL;
     }
-    const whim_http_limits *l = &http->cfg.limits;
+    whim_http_parse_limits limits = limits_of(ex, &http->cfg.limits);
     atomic_init(&ex->refs, 1);
     ex->http = http;
     ex->bodies = http->bodies;
@@ -31,9 +55,7 @@ whim_exchange *whim_exchange_create(whim_http *http, whim_conn *conn)
     ex->start_ns = whim_clock_ns();
     ex->is_halfway = conn->is_halfway;
     pthread_mutex_init(&ex->lock, NULL);
-    whim_http_parser_init(&ex->parser, &(whim_http_parse_limits){.max_body = l->max_body,
-                                                                 .max_headers = l->max_headers,
-                                                                 .max_line = l->max_line});
+    whim_http_parser_init(&ex->parser, &limits);
     uint8_t random[12] = {0};
     if (getrandom(random, sizeof random, 0) < 0) {
         memcpy(random, &ex->start_ns,
@@ -69,16 +91,28 @@ whim_exchange *whim_exchange_ref(whim_exchange *ex)
     return ex;
 }
 
+void whim_exchange_drop_body(whim_exchange *ex)
+{
+    whim_str_deinit(&ex->parser.body);
+    ex->request.body = "";
+    ex->request.n_body = 0;
+    atomic_fetch_sub(&ex->bodies->n_bytes, ex->n_counted);
+    pthread_mutex_lock(&ex->lock);
+    const int64_t n_out = ex->out.cap;
+    pthread_mutex_unlock(&ex->lock);
+    if (ex->n_counted > WHIM_HTTP_TIDY_BODY || n_out > WHIM_HTTP_TIDY_BODY) {
+        atomic_store(&ex->bodies->was_large, true);
+    }
+    ex->n_counted = 0;
+}
+
 void whim_exchange_unref(whim_exchange *ex)
 {
     if (atomic_fetch_sub_explicit(&ex->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
+    whim_exchange_drop_body(ex);
     whim_http_parser_deinit(&ex->parser);
-    atomic_fetch_sub(&ex->bodies->n_bytes, ex->n_counted);
-    if (ex->n_counted > WHIM_HTTP_TIDY_BODY || ex->out.cap > WHIM_HTTP_TIDY_BODY) {
-        atomic_store(&ex->bodies->was_large, true);
-    }
     whim_bodies_unref(ex->bodies);
     whim_str_deinit(&ex->headers);
     whim_str_deinit(&ex->out);
@@ -128,7 +162,7 @@ void whim_exchange_on_close(whim_exchange *ex, void (*fn)(void *ctx, bool gone),
 
 /* --- sending, under the lock ------------------------------------------------------------------ */
 
-int64_t whim_exchange_flush(whim_exchange *ex)
+static int64_t flush(whim_exchange *ex)
 {
     whim_conn *conn = ex->conn;
     int64_t total = 0;
@@ -169,6 +203,15 @@ int64_t whim_exchange_flush(whim_exchange *ex)
     return total;
 }
 
+int64_t whim_exchange_flush(whim_exchange *ex)
+{
+    int64_t sent = flush(ex);
+    if (sent > 0 && ex->reply == WHIM_REPLY_DONE) {
+        ex->read_ns = whim_clock_ns();
+    }
+    return sent;
+}
+
 /* As much of the parts as the socket takes now; -1: it is broken. */
 static int64_t send_now(const whim_exchange *ex, struct iovec *parts, int n_part)
 {
@@ -182,6 +225,7 @@ static int64_t send_now(const whim_exchange *ex, struct iovec *parts, int n_part
  * itself. */
 static void put(whim_exchange *ex, struct iovec *parts, int n_part)
 {
+    int32_t had = whim_budget_share(0); /* what is said already must be said to its end */
     bool had_queue = ex->out.len > 0;
     int64_t sent = ex->is_broken                        ? -1
                    : had_queue || ex->conn->tls != NULL ? 0
@@ -196,6 +240,7 @@ static void put(whim_exchange *ex, struct iovec *parts, int n_part)
     if (ex->is_broken || (ex->out.len > 0 && !had_queue)) {
         whim_http_wake(ex->http, ex);
     }
+    whim_budget_share(had);
 }
 
 static struct iovec part(const char *bytes, int64_t n)
@@ -206,6 +251,7 @@ static struct iovec part(const char *bytes, int64_t n)
 static void done(whim_exchange *ex)
 {
     ex->reply = WHIM_REPLY_DONE;
+    ex->read_ns = whim_clock_ns();
     whim_http_wake(ex->http, ex);
 }
 
@@ -226,8 +272,14 @@ void whim_exchange_add_header(whim_exchange *ex, const char *name, const char *v
             return; /* it would end the line and begin another */
         }
     }
+    int32_t had = whim_budget_share(0); /* a refusal for want of memory has headers, too */
     whim_str_printf(&ex->headers, "%s: %s\r\n", name, value);
+    whim_budget_share(had);
 }
+
+/* What is said where there is no memory for a head. */
+static const char no_memory[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+                                "Content-Length: 0\r\nConnection: close\r\n\r\n";
 
 /* The head and, unless it is a stream (n < 0), the body. */
 void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type, const char *body,
@@ -236,23 +288,29 @@ void whim_exchange_reply(whim_exchange *ex, int status, const char *content_type
     bool is_stream = n < 0;
     bool has_body = n > 0 && !ex->request.is_head && status != 204 && status != 304;
     whim_str head = {0};
+    int32_t had = whim_budget_share(0); /* whatever is said needs a head */
     pthread_mutex_lock(&ex->lock);
     whim_assert(ex->reply == WHIM_REPLY_NONE);
     if (ex->conn != NULL && ex->reply == WHIM_REPLY_NONE) {
         ex->keeps_alive = ex->keeps_alive && !atomic_load(&ex->http->is_draining) &&
                           (!is_stream || ex->parser.version == 11);
-        tell_status(ex, status);
         ex->reply = WHIM_REPLY_STREAM;
         whim_reply_head(ex, status, content_type, n, &head);
-        ex->is_broken |= head.failed || ex->headers.failed || (is_stream && ex->is_halfway);
-        struct iovec parts[2] = {part(whim_str_text(&head), head.len), part(body, n)};
-        put(ex, parts, has_body ? 2 : 1);
-        if (!is_stream) {
+        const bool failed = head.failed || ex->headers.failed;
+        ex->keeps_alive = ex->keeps_alive && !failed;
+        tell_status(ex, failed ? 503 : status);
+        ex->is_broken |= is_stream && ex->is_halfway;
+        struct iovec parts[2] = {failed ? part(no_memory, sizeof no_memory - 1)
+                                        : part(whim_str_text(&head), head.len),
+                                 part(body, n)};
+        put(ex, parts, has_body && !failed ? 2 : 1);
+        if (!is_stream || failed) {
             done(ex);
         }
     }
     pthread_mutex_unlock(&ex->lock);
     whim_str_deinit(&head);
+    whim_budget_share(had);
 }
 
 void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)

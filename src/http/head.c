@@ -74,7 +74,7 @@ static bool take_lengths(whim_http_parser *p)
         p->is_chunked = true;
     }
     if (p->length > p->limits.max_body) {
-        refuse_body(p, 413, "the request body is too large");
+        refuse_body(p, 413, whim_http_too_large(&p->limits));
     }
     return true;
 }

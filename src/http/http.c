@@ -5,7 +5,9 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/heap/budget.h"
 #include "base/os/mem.h"
+#include "base/turn.h"
 #include "http/internal.h"
 
 #include <errno.h>
@@ -150,27 +152,6 @@ static int64_t *taken_at(whim_http *http, const whim_exchange *ex)
     return &http->slow_taken[ex->notes.client % WHIM_HTTP_SLOW_CLIENTS];
 }
 
-/* To the front of the slow ones comes the first of the client that was taken from least lately, so
- * that a client with many waits for itself and not others for it. */
-static void turn_slow(whim_http *http)
-{
-    whim_work *work = &http->slow_work;
-    whim_exchange *best = work->head, *before = NULL, *last = NULL;
-    for (whim_exchange *ex = work->head; ex != NULL; last = ex, ex = ex->work_next) {
-        if (*taken_at(http, ex) < *taken_at(http, best)) {
-            best = ex;
-            before = last;
-        }
-    }
-    if (before != NULL) {
-        before->work_next = best->work_next;
-        work->tail = work->tail == best ? before : work->tail;
-        best->work_next = work->head;
-        work->head = best;
-    }
-    *taken_at(http, best) = ++http->n_slow_taken;
-}
-
 static whim_exchange *pop_work(whim_work *work)
 {
     whim_exchange *ex = work->head;
@@ -181,43 +162,115 @@ static whim_exchange *pop_work(whim_work *work)
     return ex;
 }
 
-/* The next exchange that waits; NULL when the server stops. was_slow: what this thread worked on
- * before. */
-static whim_exchange *take_work(whim_http *http, bool was_slow)
+/* Of the slow ones the first of the client that was taken from least lately, so that a client with
+ * many waits for itself and not others for it. Only clients that were not taken from since `since`
+ * count; NULL: none of them waits. Lock held. */
+static whim_exchange *pop_slow(whim_http *http, int64_t since)
 {
+    whim_work *work = &http->slow_work;
+    whim_exchange *best = NULL, *before = NULL, *last = NULL;
+    for (whim_exchange *ex = work->head; ex != NULL; last = ex, ex = ex->work_next) {
+        if (*taken_at(http, ex) < (best == NULL ? since : *taken_at(http, best))) {
+            best = ex;
+            before = last;
+        }
+    }
+    if (best == NULL) {
+        return NULL;
+    }
+    *taken_at(http, best) = ++http->n_slow_taken;
+    if (before == NULL) {
+        return pop_work(work);
+    }
+    before->work_next = best->work_next;
+    work->tail = work->tail == best ? before : work->tail;
+    return best;
+}
+
+/* A handler's thread. */
+typedef struct worker {
+    whim_http *http;
+    bool is_slow;    /* what it works on now, or worked on last */
+    bool is_inside;  /* that request has let another one pass, which is handled now */
+    int64_t n_taken; /* the server's n_slow_taken when the request was taken */
+} worker;
+
+/* The next exchange that waits; NULL when the server stops. */
+static whim_exchange *take_work(worker *w)
+{
+    whim_http *http = w->http;
     whim_exchange *ex = NULL;
     whim_work *work;
     pthread_mutex_lock(&http->work_lock);
-    http->n_slow -= was_slow ? 1 : 0;
+    http->n_slow -= w->is_slow ? 1 : 0;
     while ((work = next_work(http)) == NULL && !http->work_stop) {
         pthread_cond_wait(&http->work_cond, &http->work_lock);
     }
     if (!http->work_stop) {
-        if (work == &http->slow_work) {
-            turn_slow(http);
-        }
-        ex = pop_work(work);
-        http->n_slow += ex->request.is_slow ? 1 : 0;
+        ex = work == &http->slow_work ? pop_slow(http, INT64_MAX) : pop_work(work);
+        w->is_slow = ex->request.is_slow; /* as it was taken: the handler may put it off */
+        w->n_taken = http->n_slow_taken;
+        http->n_slow += w->is_slow ? 1 : 0;
     }
     pthread_mutex_unlock(&http->work_lock);
     return ex;
 }
 
+int32_t whim_http_share(bool is_slow, int64_t n_body)
+{
+    return is_slow || n_body > WHIM_HTTP_LARGE_BODY ? WHIM_HTTP_SHARE_LARGE
+           : n_body > WHIM_HTTP_SMALL_BODY          ? WHIM_HTTP_SHARE_MIDDLE
+                                                    : WHIM_BUDGET_WHOLE;
+}
+
+static void handle(whim_http *http, whim_exchange *ex)
+{
+    pthread_mutex_lock(&ex->lock);
+    bool is_over = ex->is_over;
+    pthread_mutex_unlock(&ex->lock);
+    const bool is_slow = ex->request.is_slow, is_large = ex->request.n_body > WHIM_HTTP_LARGE_BODY;
+    if (!is_over) { /* else nobody waits for the reply any more */
+        int32_t had = whim_budget_share(whim_http_is_always_answered(ex->request.path)
+                                            ? 0
+                                            : whim_http_share(is_slow, ex->request.n_body));
+        http->cfg.handle(http->cfg.ctx, ex);
+        whim_budget_share(had);
+    }
+    whim_exchange_unref(ex);
+    if (is_large) { /* or each thread would keep what its largest request took */
+        atomic_store(&http->bodies->was_large, true);
+    }
+    /* Last: where nothing is under way, what is held counts as what the server has learnt. */
+    atomic_fetch_sub(&http->n_let_in, 1);
+}
+
+/* A slow request has worked for a while: a client that waits, and that none was taken from since
+ * this request was, has one of its own handled on top of this one. So each of the others passes it
+ * once, however many requests they have, and one request's memory is added at most. */
+static void give_turn(void *ctx)
+{
+    worker *w = ctx;
+    if (w->is_inside) {
+        return;
+    }
+    pthread_mutex_lock(&w->http->work_lock);
+    whim_exchange *ex = w->http->work_stop ? NULL : pop_slow(w->http, w->n_taken);
+    pthread_mutex_unlock(&w->http->work_lock);
+    if (ex != NULL) {
+        w->is_inside = true;
+        handle(w->http, ex);
+        w->is_inside = false;
+    }
+}
+
 static void run_handler(void *ctx)
 {
-    whim_http *http = ctx;
-    bool was_slow = false;
-    for (whim_exchange *ex; (ex = take_work(http, was_slow)) != NULL;) {
-        was_slow = ex->request.is_slow; /* as it was taken: the handler may put it off */
-        pthread_mutex_lock(&ex->lock);
-        bool is_over = ex->is_over;
-        pthread_mutex_unlock(&ex->lock);
-        if (!is_over) { /* else nobody waits for the reply any more */
-            http->cfg.handle(http->cfg.ctx, ex);
-        }
-        atomic_fetch_sub(&http->n_let_in, 1);
-        whim_exchange_unref(ex);
+    worker w = {.http = ctx};
+    for (whim_exchange *ex; (ex = take_work(&w)) != NULL;) {
+        whim_turn_set(w.is_slow ? give_turn : NULL, &w);
+        handle(w.http, ex);
     }
+    whim_turn_set(NULL, NULL);
 }
 
 static void drop_work(whim_work *work)

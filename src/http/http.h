@@ -15,7 +15,9 @@
  *  5. Requests are handled in the order in which they were complete, but slow ones, which may take
  *     seconds, have at most n_handler - 2 of the handler threads (at least 1): those with a body of
  *     more than 256 KiB, and those that their handler puts off. Of these the clients have turns
- *     (notes.client, which the gate sets).
+ *     (notes.client, which the gate sets), also while one is handled that works long and calls
+ *     whim_turn_give: then a request of another client may be handled inside that call, one of each
+ *     client in all, and never two at a time.
  *  6. When all connections but those kept for health are taken, one without a request under way is
  *     closed for one that comes.
  * Threads: handlers run on the server's handler threads; exchange calls from any thread. */
@@ -130,6 +132,10 @@ const whim_http_request *whim_exchange_request(const whim_exchange *ex);
 
 /* A header's value (name in any case), or NULL. */
 const char *whim_exchange_header(const whim_exchange *ex, const char *name);
+
+/* The request's body is no longer needed: its memory is for others. On the handler's thread, which
+ * does not put the request off after that. */
+void whim_exchange_drop_body(whim_exchange *ex);
 
 /* Add a header of the reply, before reply or stream_begin; a value with a control byte is left
  * out. */

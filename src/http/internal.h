@@ -32,6 +32,17 @@ enum {
 /* A body above this may take long to work on. */
 #define WHIM_HTTP_LARGE_BODY (INT64_C(256) << 10)
 
+/* Shares of the memory for requests (base/heap/budget.h) in eighths: what is large may not take
+ * all, so that others are still answered. */
+enum { WHIM_HTTP_SHARE_LARGE = 5, WHIM_HTTP_SHARE_MIDDLE = 7 };
+#define WHIM_HTTP_SMALL_BODY (INT64_C(32) << 10)
+
+/* From so many eighths on, whole replies that are unread for longer make room. */
+enum { WHIM_HTTP_SHARE_UNREAD = 4 };
+#define WHIM_HTTP_UNREAD_NS WHIM_NS_PER_S
+#define WHIM_HTTP_TIGHT_NS (250 * WHIM_NS_PER_MS)
+#define WHIM_HTTP_UNREAD_BYTES (INT64_C(64) << 10)
+
 /* After a body above this the allocator is asked to give back what it does not use: parsed it may
  * have taken many times as much, of which the allocator keeps most for each thread. */
 #define WHIM_HTTP_TIDY_BODY (INT64_C(1) << 20)
@@ -52,7 +63,7 @@ typedef enum whim_reply_state {
 typedef struct whim_bodies {
     atomic_int refs; /* the server's and one of each exchange */
     atomic_llong n_bytes;
-    atomic_bool was_large; /* one was freed that was larger than WHIM_HTTP_TIDY_BODY */
+    atomic_bool was_large; /* memory should be given back: see whim_http_tidy */
 } whim_bodies;
 
 struct whim_exchange {
@@ -63,7 +74,7 @@ struct whim_exchange {
     /* Set before the gate, constant from then on. */
     whim_http_parser parser;
     whim_http_request request;
-    char request_id[132], client[INET6_ADDRSTRLEN];
+    char request_id[132], client[INET6_ADDRSTRLEN], too_large[128];
     int64_t start_ns;
     bool has_head;  /* the head came whole */
     bool is_let_in; /* counted in n_let_in, and not yet handed to a handler; of the I/O thread */
@@ -84,6 +95,7 @@ struct whim_exchange {
     void (*on_close)(void *ctx, bool gone);
     void *on_close_ctx;
     bool is_over, was_gone;
+    int64_t read_ns; /* of a whole reply: when it was there, or its client last took a part of it */
     /* Of the wake list and the handler queue, under their locks. */
     whim_exchange *wake_next, *work_next;
     bool is_waking;
@@ -147,8 +159,10 @@ struct whim_http {
     int64_t next_check_ns;   /* no deadline is before it */
     int64_t accept_again_ns;
     bool is_listening;
+    int64_t next_unread_ns; /* unread replies are not looked for before */
+    bool is_tight;          /* memory for requests is short: unread replies are looked at often */
     char scratch[WHIM_HTTP_SCRATCH];
-    whim_log_limit full_limit, drop_limit, accept_limit, refuse_limit;
+    whim_log_limit full_limit, drop_limit, accept_limit, refuse_limit, unread_limit;
     /* Exchanges that the I/O thread should look at. */
     pthread_mutex_t wake_lock;
     whim_exchange *wake_list;
@@ -195,6 +209,9 @@ void whim_conn_kill(whim_http *http, whim_conn *conn);
  * never sent a byte, then those that wait for their next request, are answered, or have sent a part
  * of a head; of these the one whose time would be over first. NULL: there is none. */
 whim_conn *whim_conn_to_drop(const whim_http *http);
+/* The connection with the largest reply that is all there and of which nothing was read for a
+ * while, where it holds WHIM_HTTP_UNREAD_BYTES; NULL: there is none. */
+whim_conn *whim_conn_unread(const whim_http *http);
 /* Deadline in ns from now; 0: none. */
 void whim_conn_deadline(whim_http *http, whim_conn *conn, int64_t ns);
 
@@ -212,6 +229,10 @@ void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *
 /* Let a handler thread have the exchange, which is counted in n_let_in until the handler comes
  * back. */
 void whim_http_hand_over(whim_http *http, whim_exchange *ex);
+/* Whether it has what is kept for the case that others have all: connections, memory. */
+bool whim_http_is_always_answered(const char *path);
+/* The share of the memory for requests that one with such a body may draw on. */
+int32_t whim_http_share(bool is_slow, int64_t n_body);
 
 /* --- exchange.c -------------------------------------------------------------------------- */
 

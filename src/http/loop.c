@@ -2,6 +2,7 @@
 /* The I/O thread: waits for sockets, wakes and deadlines, and accepts connections. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/heap/budget.h"
 #include "http/internal.h"
 
 #include <errno.h>
@@ -172,11 +173,36 @@ static void run_deadlines(whim_http *http)
     }
 }
 
+/* Memory for requests is short: replies that nobody reads make room for those that others wait
+ * for. */
+static void drop_unread(whim_http *http)
+{
+    whim_conn *conn;
+    int64_t held_back;
+    http->is_tight = whim_budget_is_over(WHIM_HTTP_SHARE_UNREAD / 2); /* it may be short soon */
+    if (!whim_budget_is_over(WHIM_HTTP_SHARE_UNREAD) || whim_clock_ns() < http->next_unread_ns) {
+        return;
+    }
+    while (whim_budget_is_over(WHIM_HTTP_SHARE_UNREAD) && (conn = whim_conn_unread(http)) != NULL) {
+        if (whim_log_allow(&http->unread_limit, LOG_EVERY_NS, &held_back)) {
+            whim_log_warn(
+                http->cfg.log, "connection_dropped",
+                whim_log_text("reason", "it does not read its reply, and memory is short"),
+                whim_log_int("bytes", conn->ex->out.cap), whim_log_int("held_back", held_back));
+        }
+        whim_conn_kill(http, conn);
+    }
+    http->next_unread_ns = whim_clock_ns() + WHIM_HTTP_TIGHT_NS; /* all of them were looked at */
+}
+
 static int wait_ms(const whim_http *http)
 {
     int64_t until = http->next_check_ns;
     if (http->accept_again_ns != 0 && http->accept_again_ns < until) {
         until = http->accept_again_ns;
+    }
+    if (http->is_tight && whim_clock_ns() + WHIM_HTTP_TIGHT_NS < until) {
+        return (int)(WHIM_HTTP_TIGHT_NS / WHIM_NS_PER_MS); /* to look at unread replies again */
     }
     if (until == INT64_MAX) {
         return -1;
@@ -226,6 +252,7 @@ void whim_http_loop(void *ctx)
         }
         run_wakes(http);
         run_deadlines(http);
+        drop_unread(http);
         free_dead(http);
     }
     while (http->conns != NULL) {

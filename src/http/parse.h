@@ -22,7 +22,10 @@ enum { WHIM_HTTP_HEADERS_MAX = 128 };
 
 typedef struct whim_http_parse_limits {
     int64_t max_body, max_headers, max_line;
+    const char *too_large; /* what is said of a larger body; NULL: the usual */
 } whim_http_parse_limits;
+
+const char *whim_http_too_large(const whim_http_parse_limits *limits);
 
 typedef enum whim_http_parsed {
     WHIM_HTTP_MORE, /* all bytes taken, more are needed */

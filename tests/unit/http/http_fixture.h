@@ -4,12 +4,14 @@
  *  /stream   "one", "two", "three" as a stream; with a query, so many pieces
  *  /wait     no answer until the test gives one
  *  /hold     keeps its handler thread until f->released; /hold?slow: is put off first
+ *  /long     works until f->released, and gives turns meanwhile; /long?slow: is put off first
  *  /pour     a stream that writes until it is told to stop
  *  /denied   refused by the gate with 401 */
 #ifndef WHIM_TESTS_UNIT_HTTP_HTTP_FIXTURE_H
 #define WHIM_TESTS_UNIT_HTTP_HTTP_FIXTURE_H
 
 #include "base/clock.h"
+#include "base/turn.h"
 #include "http/http.h"
 #include "support/cmocka.h"
 
@@ -88,10 +90,14 @@ static inline void fixture_handle(void *ctx, whim_exchange *ex)
         atomic_store(&f->waiting, whim_exchange_ref(ex));
     } else if (strcmp(r->query, "slow") == 0 && !r->is_slow) {
         whim_exchange_put_off(ex);
-    } else if (strcmp(r->path, "/hold") == 0) {
+    } else if (strcmp(r->path, "/hold") == 0 || strcmp(r->path, "/long") == 0) {
         while (!atomic_load(&f->released)) {
             whim_clock_sleep_ns(WHIM_NS_PER_MS);
+            if (r->path[1] == 'l') {
+                whim_turn_give();
+            }
         }
+        whim_exchange_add_header(ex, "x-held", "long");
         whim_exchange_reply(ex, 200, "text/plain", "held", 4);
     } else if (strcmp(r->path, "/pour") == 0) {
         fixture_pour(f, ex);
@@ -107,6 +113,8 @@ static inline void fixture_handle(void *ctx, whim_exchange *ex)
 static inline int fixture_gate(void *ctx, whim_exchange *ex)
 {
     (void)ctx;
+    const char *client = whim_exchange_request(ex)->client;
+    whim_exchange_get_notes(ex)->client = (unsigned char)client[strlen(client) - 1];
     whim_exchange_add_header(ex, "x-gate", "seen");
     whim_exchange_add_header(ex, "x-split", "a\r\nx-forged: 1");
     if (strcmp(whim_exchange_request(ex)->path, "/denied") == 0) {

@@ -344,6 +344,75 @@ static void test_slow_ones_by_client(void **state)
     fixture_close(&g);
 }
 
+static int say_slow(fixture *g, const char *path, char client)
+{
+    char text[128];
+    int fd = dial(g);
+    snprintf(text, sizeof text,
+             "GET %s?slow HTTP/1.1\r\nHost: h\r\nConnection: close\r\nx-test: %c\r\n\r\n", path,
+             client);
+    say(fd, text);
+    return fd;
+}
+
+/* One place for slow requests, and one that works long in it: other clients' are handled meanwhile,
+ * its own wait. */
+static void test_long_work_gives_turns(void **state)
+{
+    (void)state;
+    static fixture g;
+    fixture_open(&g,
+                 &(whim_http_cfg){.n_handler = 3, .gate = gate_by_header, .on_status = note_end});
+    memset(ended, 0, sizeof ended);
+    atomic_store(&n_ended, 0);
+    int fds[4] = {say_slow(&g, "/long", 'A')};
+    assert_true(becomes(&g.n_handled, 1));
+    fds[1] = say_slow(&g, "/info", 'A');
+    assert_true(becomes(&g.n_handled, 2));
+    for (int i = 2; i < 4; i++) {
+        fds[i] = say_slow(&g, "/info", (char)('B' + i - 2));
+        assert_true(hear(&g, fds[i], NULL));
+        assert_int_equal(status_of(g.text), 200);
+    }
+    atomic_store(&g.released, true);
+    for (int i = 0; i < 4; i++) {
+        assert_true(i >= 2 || hear(&g, fds[i], NULL));
+        close(fds[i]);
+    }
+    assert_true(becomes(&n_ended, 4));
+    assert_string_equal(ended, "BCAA");
+    fixture_close(&g);
+}
+
+/* Each other client passes long work once, however many requests it has, and turns go on. */
+static void test_long_work_is_passed_once(void **state)
+{
+    (void)state;
+    static fixture g;
+    enum { N = 6 };
+    static const char order[] = "ABBBCD";
+    int fds[N];
+    fixture_open(&g,
+                 &(whim_http_cfg){.n_handler = 3, .gate = gate_by_header, .on_status = note_end});
+    memset(ended, 0, sizeof ended);
+    atomic_store(&n_ended, 0);
+    for (int i = 0; i < N; i++) {
+        fds[i] = say_slow(&g, i == 0 ? "/long" : "/info", order[i]);
+        assert_true(becomes(&g.n_handled, i + 1));
+        if (order[i] == 'C' || order[i] == 'D') {
+            assert_true(hear(&g, fds[i], NULL));
+        }
+    }
+    atomic_store(&g.released, true);
+    for (int i = 0; i < N; i++) {
+        assert_true(i >= 4 || hear(&g, fds[i], NULL));
+        close(fds[i]);
+    }
+    assert_true(becomes(&n_ended, N));
+    assert_string_equal(ended, "BCDABB");
+    fixture_close(&g);
+}
+
 static void test_let_in(void **state)
 {
     (void)state;
@@ -371,12 +440,10 @@ static void test_tidy(void **state)
     free(body);
     assert_true(hear(&f, fd, NULL));
     close(fd);
-    bool is_due = false;
-    for (int i = 0; i < 5000 && !is_due; i++) {
-        is_due = whim_http_tidy(f.http);
-        whim_clock_sleep_ns(WHIM_NS_PER_MS);
-    }
-    assert_true(is_due);
+    ask(&f, "GET /info HTTP/1.1\r\n" CLOSE); /* after it the I/O thread is done with the first */
+    assert_true(let_in_becomes(&f, 0));
+    assert_true(whim_http_tidy(f.http));
+    assert_false(whim_http_tidy(f.http));
     ask(&f, "POST /echo HTTP/1.1\r\nContent-Length: 3\r\n" CLOSE "abc");
     assert_true(let_in_becomes(&f, 0));
     assert_false(whim_http_tidy(f.http));
@@ -445,6 +512,8 @@ int main(void)
         cmocka_unit_test(test_stats),
         cmocka_unit_test(test_put_off_leaves_handlers),
         cmocka_unit_test(test_slow_ones_by_client),
+        cmocka_unit_test(test_long_work_gives_turns),
+        cmocka_unit_test(test_long_work_is_passed_once),
         cmocka_unit_test(test_let_in),
         cmocka_unit_test(test_tidy),
         cmocka_unit_test(test_drain),

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The budget of memory at the sockets: large bodies, replies that nobody reads, and who is answered
+ * when all of it is taken. */
+#include "base/alloc.h"
+#include "base/heap/budget.h"
+#include "http/internal.h"
+#include "unit/http/http_fixture.h"
+
+enum { MIB = 1 << 20, BUDGET = 64 * MIB, BODY = 14 * MIB, HUGE = 30 * MIB, UNREAD = 12 * MIB };
+
+static fixture f;
+
+static int open_it(void **state)
+{
+    (void)state;
+    fixture_open(&f, &(whim_http_cfg){.n_handler = 4});
+    whim_budget_set(BUDGET);
+    return 0;
+}
+
+static int close_it(void **state)
+{
+    (void)state;
+    whim_budget_set(0);
+    fixture_close(&f);
+    return 0;
+}
+
+static void say_body(int fd, const char *path, int64_t n)
+{
+    char head[128], *body = malloc((size_t)n);
+    assert_non_null(body);
+    memset(body, 'x', (size_t)n);
+    snprintf(head, sizeof head,
+             "POST %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: %lld\r\n\r\n",
+             path, (long long)n);
+    say(fd, head);
+    say_n(fd, body, n);
+    free(body);
+}
+
+static bool used_falls_below(int64_t bytes)
+{
+    for (int i = 0; i < 60000 && whim_budget_used() >= bytes; i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    return whim_budget_used() < bytes;
+}
+
+/* A body may not take all of it; others go on. */
+static void test_large_body(void **state)
+{
+    (void)state;
+    int fd = dial(&f);
+    void *others = whim_alloc(30 * MIB);
+    say_body(fd, "/info", BODY);
+    assert_true(hear(&f, fd, "\r\n\r\n"));
+    assert_int_equal(status_of(f.text), 503);
+    whim_free(others);
+    assert_true(has(f.text, "Retry-After: 1\r\n"));
+    assert_int_equal(
+        status_of(ask(&f, "GET /info HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 200);
+    close(fd);
+    assert_true(used_falls_below(MIB));
+}
+
+static int dial_as(const char *source)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET}, to = from;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    inet_pton(AF_INET, source, &from.sin_addr);
+    to.sin_port = htons((uint16_t)whim_http_port(f.http));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+/* A client's bodies that never end keep no other client's out. */
+static void test_endless_bodies(void **state)
+{
+    (void)state;
+    enum { N = 9, EACH = 4 * MIB - 4096 };
+    int fds[N];
+    char *body = calloc(1, EACH);
+    for (int i = 0; i < N; i++) { /* 36 MiB of the 40 that large bodies may have */
+        fds[i] = dial_as("127.0.0.2");
+        say(fds[i], "POST /info HTTP/1.1\r\nHost: h\r\nContent-Length: 9000000\r\n\r\n");
+        say_n(fds[i], body, EACH);
+    }
+    free(body);
+    for (int i = 0; i < 60000 && whim_budget_used() < N * 4 * (int64_t)MIB - MIB; i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    int fd = dial(&f);
+    say_body(fd, "/info", 5 * MIB);
+    assert_true(hear(&f, fd, "\r\n\r\n"));
+    assert_int_equal(status_of(f.text), 200);
+    close(fd);
+    for (int i = 0; i < N; i++) {
+        close(fds[i]);
+    }
+    assert_true(used_falls_below(MIB));
+}
+
+/* One that never has room is not told to come again. */
+static void test_huge_body(void **state)
+{
+    (void)state;
+    int fd = dial(&f);
+    say_body(fd, "/info", HUGE);
+    assert_true(hear(&f, fd, "\"}"));
+    assert_int_equal(status_of(f.text), 413);
+    assert_false(has(f.text, "Retry-After"));
+    assert_true(has(f.text, "less than 16384 KiB") && has(f.text, "requests and answers"));
+    close(fd);
+    fd = dial(&f);
+    say(fd, "POST /info HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1e00000\r\n");
+    assert_true(hear(&f, fd, "\"}"));
+    assert_int_equal(status_of(f.text), 413);
+    close(fd);
+    fd = dial(&f); /* all below has room */
+    say_body(fd, "/info", 16 * MIB - 1);
+    assert_true(hear(&f, fd, "\r\n\r\n"));
+    assert_int_equal(status_of(f.text), 200);
+    close(fd);
+    assert_true(used_falls_below(MIB));
+}
+
+/* A whole reply that its client leaves unread is dropped when memory is short. */
+static void test_unread_reply(void **state)
+{
+    (void)state;
+    int fd = dial(&f), little = 4096;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    const int gone = atomic_load(&f.n_gone), handled = atomic_load(&f.n_handled);
+    say_body(fd, "/echo", UNREAD);
+    assert_true(becomes(&f.n_handled, handled + 1));
+    void *others = whim_alloc(16 * MIB);
+    if (!becomes(&f.n_gone, gone + 1)) {
+        fail_msg("%lld bytes are held", (long long)whim_budget_used());
+    }
+    whim_free(others);
+    assert_true(used_falls_below(MIB));
+    close(fd);
+}
+
+/* One that reads is no one that leaves its reply unread, however long it takes. */
+static void test_slow_reader(void **state)
+{
+    (void)state;
+    static whim_http http;
+    static char bytes[MIB];
+    int ends[2];
+    whim_conn conn = {.state = WHIM_CONN_REPLY};
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    conn.fd = ends[0];
+    http.bodies = whim_alloc(sizeof *http.bodies);
+    http.conns = &conn;
+    atomic_init(&http.bodies->refs, 1);
+    whim_exchange *ex = conn.ex = whim_exchange_create(&http, &conn);
+    assert_non_null(ex);
+    for (int i = 0; i < 8; i++) { /* more than the socket takes */
+        whim_str_append_n(&ex->out, bytes, MIB);
+    }
+    ex->reply = WHIM_REPLY_DONE; /* a while ago */
+    assert_ptr_equal(whim_conn_unread(&http), &conn);
+    assert_true(whim_exchange_flush(ex) > 0);
+    assert_null(whim_conn_unread(&http));
+    whim_exchange_unref(ex);
+    whim_bodies_unref(http.bodies);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* One that is short on nothing may stay unread. */
+static void test_unread_is_kept(void **state)
+{
+    (void)state;
+    int fd = dial(&f), little = 1 << 16;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    whim_budget_set(64 * (int64_t)BUDGET);
+    say_body(fd, "/echo", UNREAD);
+    whim_clock_sleep_ns(2 * WHIM_NS_PER_S);
+    int64_t n = 0;
+    ssize_t got;
+    while ((got = recv(fd, f.text, sizeof f.text, 0)) > 0) {
+        n += got;
+    }
+    assert_true(n > UNREAD);
+    close(fd);
+    whim_budget_set(BUDGET);
+}
+
+/* With nothing left new requests are told to come again, but for probes and metrics. */
+static void test_all_taken(void **state)
+{
+    (void)state;
+    void *all = whim_alloc(BUDGET + MIB);
+    assert_int_equal(
+        status_of(ask(&f, "GET /info HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 503);
+    assert_true(has(f.text, "Retry-After: 1\r\n") && has(f.text, "is used up"));
+    assert_int_equal(
+        status_of(ask(&f, "GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 200);
+    assert_int_equal(
+        status_of(ask(&f, "GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 200);
+    whim_free(all);
+    assert_int_equal(
+        status_of(ask(&f, "GET /info HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 200);
+}
+
+/* Who has no share left for what it wanted to say says something short instead, and that arrives. */
+static void test_short_reply(void **state)
+{
+    (void)state;
+    int fd = dial(&f);
+    const int handled = atomic_load(&f.n_handled);
+    say_body(fd, "/hold", MIB / 2);
+    assert_true(becomes(&f.n_handled, handled + 1));
+    void *others = whim_alloc(BUDGET / 8 * 6);
+    atomic_store(&f.released, true);
+    assert_true(hear(&f, fd, NULL));
+    assert_int_equal(status_of(f.text), 200);
+    assert_true(has(f.text, "x-held: long\r\n") && has(f.text, "\r\n\r\nheld"));
+    whim_free(others);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_large_body),     cmocka_unit_test(test_huge_body),
+        cmocka_unit_test(test_endless_bodies), cmocka_unit_test(test_unread_reply),
+        cmocka_unit_test(test_slow_reader),    cmocka_unit_test(test_unread_is_kept),
+        cmocka_unit_test(test_all_taken),      cmocka_unit_test(test_short_reply),
+    };
+    return cmocka_run_group_tests(tests, open_it, close_it);
+}
