@@ -12,7 +12,7 @@
 enum {
     MAX_HEAD = 64 << 10,
     MAX_EVENT = 4 << 20,
-    MAX_BODY = 1 << 20,
+    MAX_BODY = 16 << 20, /* the tokens of a long prompt */
     MAX_DEPTH = 64,
 };
 

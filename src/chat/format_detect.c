@@ -3,6 +3,7 @@
  * prints shows whether it knows tools and which words it has for calls. */
 #include "chat/format.h"
 
+#include "base/json.h"
 #include "chat/reasoning.h"
 
 #include <string.h>
@@ -237,8 +238,10 @@ whim_chat_format whim_chat_format_detect(const whim_template *tmpl, const char *
     if (tmpl == NULL) {
         return format;
     }
-    probe p = {.tmpl = tmpl, .tok = tok, .tools = json_loads(tool_text, 0, NULL)};
+    probe p = {.tmpl = tmpl, .tok = tok};
+    const whim_json_limits limits = {.max_bytes = sizeof tool_text, .max_depth = WHIM_JSON_DEPTH};
     format.prints_tools =
+        whim_json_read(&p.tools, tool_text, sizeof tool_text - 1, limits, NULL) == WHIM_ERR_OK &&
         print(&p, NULL, NULL, &p.plain) && times_named(whim_str_text(&p.plain.text)) > 0;
     if (format.prints_tools) {
         detect_calls(&p, &format);

@@ -272,7 +272,8 @@ static whim_err make(maker *m, whim_prompt *out, char *param)
     WHIM_TRY(render_turns(m, &out->rendered));
     WHIM_TRY(check_roles(m, &out->rendered));
     const whim_rendered *r = &out->rendered;
-    const whim_encode_opts opts = {.spans = r->spans, .n_span = r->n_span};
+    const whim_encode_opts opts = {
+        .spans = r->spans, .n_span = r->n_span, .most = m->request->most};
     /* Only the template opens reasoning: a text that ends with the tag does not. */
     out->open_think = r->n_span > 0 && r->spans[r->n_span - 1].trusted &&
                       whim_reasoning_prompt_is_open(r->text.text, r->text.len);

@@ -31,6 +31,7 @@ typedef struct whim_prompt_request {
     const char *effort; /* reasoning_effort for the template, or NULL */
     bool new_turn;      /* add_generation_prompt:true even when the last turn is the assistant's */
     bool is_closed; /* add_generation_prompt:false: neither is a turn continued nor one opened */
+    int64_t most;   /* tokens that can be of use; 0: any number; see whim_encode_opts */
 } whim_prompt_request;
 
 typedef struct whim_prompt {
@@ -40,8 +41,8 @@ typedef struct whim_prompt {
     bool may_reason; /* the answer may open it: the model does so, and was not told to leave it */
 } whim_prompt;
 
-/* INVALID, or FULL beyond a limit of the template engine: diag says what is wrong, and `param` (128
- * bytes) names the field, such as "messages[2].content". */
+/* INVALID, FULL beyond a limit of the template engine, or NO_FIT beyond `most`: diag
+ * says what is wrong, and `param` (128 bytes) names the field, such as "messages[2].content". */
 WHIM_MUST_CHECK whim_err whim_prompt_make(const whim_chat_model *model,
                                           const whim_prompt_request *request, whim_prompt *out,
                                           char *param, whim_diag *diag);

@@ -55,8 +55,9 @@ static inline int32_t whim_engine_n_rank(const whim_engine *e)
  * part's. */
 static inline int32_t whim_engine_deal_ranks(const whim_engine *e)
 {
-    int32_t n = whim_engine_n_rank(e), n_part = e->cfg.n_share;
-    return n_part > 1 && n_part < n ? n / n_part : n;
+    int32_t n = whim_engine_n_rank(e), n_part = e->cfg.n_share > 1 ? e->cfg.n_share : 1;
+    n_part *= n_part > 1 && e->cfg.n_group > 1 ? e->cfg.n_group : 1;
+    return n_part < n ? n / n_part : n;
 }
 
 /* Ranks that have this host together, this one among them. */

@@ -3,6 +3,7 @@
  * calls on the thread of whoever reads. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/heap/budget.h"
 #include "base/thread.h"
 #include "library/request_impl.h"
 
@@ -89,12 +90,15 @@ static void text_take(whimbrel_request *r, const whim_job_event *from)
         return;
     }
     e->is_thought = !ends && !from->is_end && whim_chat_parser_in_reasoning(reply->parser);
+    const int64_t n_failed = whim_heap_failures();
     whim_chat_parser_push(reply->parser, from->text, from->n_text, on_part, reply);
     if (ends) {
         e->is_cut = !reply->closed && from->end != WHIM_END_EOS && from->end != WHIM_END_STOP &&
                     whim_chat_parser_in_opening(reply->parser);
         whim_chat_parser_finish(reply->parser, on_part, reply);
     }
+    /* Without memory a call is told as the text that it was written with. */
+    r->lost = r->lost || whim_heap_failures() != n_failed;
 }
 
 whim_err whim_replies_open(whimbrel_request *r)

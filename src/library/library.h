@@ -20,10 +20,11 @@ typedef struct whim_library_extra {
     bool no_checkpoints; /* nobody comes back to what was said */
     bool all_at_longest; /* pages for max_parallel sequences at their longest, whatever it takes */
     const char *kv_dir;
-    int32_t n_rank;  /* processes that have the model together; 0 or 1: this one alone */
-    int32_t n_share; /* so many of them have it alike and share prompts; 0 or 1: none do */
-    int32_t n_deal;  /* so many of them have whole experts each; 0 or 1: none do */
-    bool deal_cut;   /* see whim_engine_cfg */
+    int64_t request_bytes; /* see whim_engine_cfg */
+    int32_t n_rank;        /* processes that have the model together; 0 or 1: this one alone */
+    int32_t n_share;       /* so many of them have it alike and share prompts; 0 or 1: none do */
+    int32_t n_deal;        /* so many of them have whole experts each; 0 or 1: none do */
+    bool deal_cut;         /* see whim_engine_cfg */
     const char *deal_rows, *deal_counts; /* see whim_engine_cfg */
     int32_t deal_slots;
     int32_t n_group;   /* so many of them have it alike and requests of their own; 0 or 1: none */
@@ -80,6 +81,7 @@ typedef struct whim_request_extra {
     int32_t n_allowed;
     const whim_history_rules *history; /* see whim_sample_params; lives until the start */
     int64_t keep_last; /* tokens of the prompt, from its end; 0: all; -1: as many as fit */
+    bool from_front;   /* those are kept that it begins with */
 } whim_request_extra;
 
 /* whimbrel_prepare with more. `field` (128 bytes) names what is wrong. *out is there also after an

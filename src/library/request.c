@@ -125,6 +125,7 @@ whim_err whim_request_render(const whimbrel_model *model, const whimbrel_request
         .effort = o->effort,
         .new_turn = x->new_turn,
         .is_closed = x->is_closed,
+        .most = x->keep_last == 0 ? model->ctx - 1 : 0,
     };
     return whim_prompt_make(&chat, &request, out, field, diag);
 }
@@ -157,7 +158,7 @@ static whim_err prompt_make(making *m)
     const whimbrel_request_options *o = &m->o;
     whimbrel_request *r = m->r;
     const whimbrel_info *info = &r->model->info;
-    const whim_encode_opts whole = {.add_special = true};
+    const whim_encode_opts whole = {.add_special = true, .most = r->model->ctx - 1};
     bool is_ours = m->x.messages == NULL; /* else they were read already */
     r->has_turns = !is_ours || o->messages != NULL || o->messages_json != NULL;
     if ((unsigned)o->thinking > WHIMBREL_THINKING_ON) {
@@ -386,7 +387,7 @@ static whim_err prediction_make(making *m)
 {
     const char *text = m->o.prediction;
     whimbrel_request *r = m->r;
-    const whim_encode_opts plain = {.add_special = false};
+    const whim_encode_opts plain = {.most = r->model->ctx};
     if (text == NULL) {
         return WHIM_ERR_OK;
     }
@@ -394,8 +395,12 @@ static whim_err prediction_make(making *m)
         return refuse(m, "prediction", "without a tokenizer it cannot be taken apart");
     }
     name(m, "prediction");
-    WHIM_TRY(whim_tokenizer_encode(r->model->text.tok, text, (int64_t)strlen(text), &plain,
-                                   &r->prediction, m->diag));
+    whim_err err = whim_tokenizer_encode(r->model->text.tok, text, (int64_t)strlen(text), &plain,
+                                         &r->prediction, m->diag);
+    if (err == WHIM_ERR_NO_FIT) { /* no answer is like it: none is taken for it */
+        return WHIM_ERR_OK;
+    }
+    WHIM_TRY(err);
     r->cfg.prediction = r->prediction.ids;
     r->cfg.n_prediction = r->prediction.n < r->model->ctx ? r->prediction.n : r->model->ctx;
     return WHIM_ERR_OK;
@@ -410,7 +415,8 @@ static void prompt_cut(making *m)
         keep = ctx - (max > ctx / 2 ? ctx / 2 : max > 1 ? max : 1);
     }
     if (keep > 0 && prompt->n > keep) {
-        memmove(prompt->ids, prompt->ids + (prompt->n - keep), (size_t)keep * sizeof *prompt->ids);
+        int64_t from = m->x.from_front ? 0 : prompt->n - keep;
+        memmove(prompt->ids, prompt->ids + from, (size_t)keep * sizeof *prompt->ids);
         prompt->n = keep;
     }
 }

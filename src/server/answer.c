@@ -58,6 +58,8 @@ void whim_answer_destroy(whim_answer *a)
     whim_free(a);
 }
 
+enum { LARGE_BODY = 1 << 20 };
+
 whim_answer *whim_answer_create(const whim_api *api, whim_exchange *ex,
                                 const whim_answer_form *form, whim_task *task)
 {
@@ -85,6 +87,7 @@ whim_answer *whim_answer_create(const whim_api *api, whim_exchange *ex,
     }
     whim_make_id(a->id, form->id_prefix);
     a->ex = whim_exchange_ref(ex);
+    a->run->had_large_body = whim_exchange_request(ex)->n_body > LARGE_BODY;
     return a;
 }
 
@@ -382,9 +385,8 @@ void whim_answer_take(whim_answer *a, int32_t p, const whimbrel_event *ev)
 bool whim_answer_is_large(const whim_answer *a)
 {
     /* About ten milliseconds of either; responses repeat much of the request, also in a stream. */
-    enum { LARGE_ENTRIES = 8192, LARGE_BODY = 1 << 20 };
-    return (!a->task->stream && a->run->n_entry > LARGE_ENTRIES) ||
-           whim_exchange_request(a->ex)->n_body > LARGE_BODY;
+    enum { LARGE_ENTRIES = 8192 };
+    return (!a->task->stream && a->run->n_entry > LARGE_ENTRIES) || a->run->had_large_body;
 }
 
 void whim_answer_end(whim_answer *a)

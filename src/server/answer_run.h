@@ -19,7 +19,8 @@ typedef struct whim_answer_run {
     bool listed;        /* among the active ones */
     bool mute;    /* nothing is written any more: the client is gone, or the route has refused */
     bool refused; /* the answer could not start: there is nothing to tell or to log */
-    bool over;    /* finish was called, or only fail can be */
+    bool had_large_body; /* which is dropped by now */
+    bool over;           /* finish was called, or only fail can be */
     bool failed;
     whim_fault fault;     /* when failed */
     whim_job_reason why;  /* the requests were dropped */

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/heap/budget.h"
 #include "base/thread.h"
 #include "server/answer_run.h"
 
@@ -172,6 +173,15 @@ static bool submit(whim_answer *a, whim_fault *fault)
            refuse_submit(whim_library_service(a->api->model), fault, err, &diag);
 }
 
+/* Here and not on the answer thread: the first events may repeat a request of megabytes. What was
+ * accepted is no more refused for want of memory. */
+static void begin(whim_answer *a)
+{
+    int32_t had = whim_budget_share(0);
+    whim_answer_begin(a);
+    whim_budget_share(had);
+}
+
 /* Start the requests and answer from now on. Takes `task` in any case. False with the fault set:
  * nothing was written, the route refuses. */
 static bool start(const whim_api *api, whim_exchange *ex, const whim_answer_form *form,
@@ -188,10 +198,12 @@ static bool start(const whim_api *api, whim_exchange *ex, const whim_answer_form
         return whim_fault_no_memory(fault);
     }
     a->run->slot = slot;
+    whim_task_trim(task);
+    whim_exchange_drop_body(ex);
     whim_exchange_on_close(ex, exchange_closed, slot);
     bool ok = submit(a, fault);
     if (ok) {
-        whim_answer_begin(a); /* here: its first events may repeat a request of megabytes */
+        begin(a);
     } else {
         a->run->mute = true; /* nothing was accepted: the thread only frees it */
         a->run->refused = true;
@@ -294,11 +306,13 @@ static void answer_over(whim_answer_thread *w, whim_answer *a)
     }
     pthread_mutex_lock(&w->lock);
     slot->answer = NULL;
-    w->n_active--;
-    pthread_cond_signal(&w->wake); /* who closes waits for the last */
     slot_drop_if_unused(slot);
     pthread_mutex_unlock(&w->lock);
     whim_answer_destroy(a);
+    pthread_mutex_lock(&w->lock); /* counted until its memory is given back */
+    w->n_active--;
+    pthread_cond_signal(&w->wake); /* who closes waits for the last */
+    pthread_mutex_unlock(&w->lock);
 }
 
 /* False: its turn is over before its events are. */

@@ -45,5 +45,6 @@ void whim_api_reply(const whim_api *api, whim_exchange *ex, const whim_str *body
         return;
     }
     whim_request_log(api->log, ex, 200, NULL);
+    whim_exchange_drop_body(ex); /* the reply may wait long for its reader */
     whim_exchange_reply_json(ex, 200, body);
 }

@@ -35,6 +35,7 @@ typedef struct whim_api {
     int64_t max_tokens;         /* of any answer; 0: to the context's end */
     bool repetition_detection;  /* answers of chat routes that go in circles end */
     bool strict_model;          /* another model name is a 404 */
+    int64_t request_bytes;      /* of memory for what clients send and are sent; 0: any */
     int64_t request_ns;         /* longest time for an answer; 0: any */
     const char *version, *commit, *isa;
     const char *draft, *draft_kind; /* NULL: none proposes */
@@ -76,11 +77,12 @@ typedef struct whim_task {
     const int32_t *allowed; /* [n_allowed] nothing but these may come; NULL: anything may */
     int32_t n_allowed;
     whim_history_rules *history; /* NULL: none */
-    int64_t keep_last;           /* see whim_request_extra */
-    bool is_cut;                 /* some of its prompts are */
-    json_t *schema;              /* borrowed */
-    json_t *schema_read;         /* it, where it came as a text; owned */
-    whim_str input_items;        /* what a response that is kept was asked (responses/store.h) */
+    int64_t keep_last;           /* see whim_request_extra, as of the next */
+    bool from_front;
+    bool is_cut;          /* some of its prompts are */
+    json_t *schema;       /* borrowed */
+    json_t *schema_read;  /* it, where it came as a text; owned */
+    whim_str input_items; /* what a response that is kept was asked (responses/store.h) */
     /* how the client calls these fields, for messages; literals, or in the arena */
     const char *format_at, *schema_at, *tool_schema;
     const char *form_at;     /* the field that says what the answer must look like; NULL: none */
@@ -89,8 +91,10 @@ typedef struct whim_task {
     whim_str left_out; /* types of tools that cannot be offered, with commas between them */
     int32_t repetition_detection; /* -1: as the server has it, 0, 1 */
     /* how it is told */
+    const char *const *told; /* fields of the body that the answer needs, NULL behind them */
     bool stream, include_usage, continuous_usage;
     bool return_token_ids, return_timings;
+    bool tokens_as_ids;          /* log-probabilities call tokens token_id:N */
     bool may_take_long;          /* a grammar may be compiled; else the route is put off for it */
     whim_ids *prompts;           /* [n_prompt] made by the route; NULL: messages */
     whimbrel_request **requests; /* [n_prompt] made by whim_task_prepare */
@@ -100,6 +104,10 @@ typedef struct whim_task {
 /* Takes `body` (also on failure). NULL without memory. */
 whim_task *whim_task_create(const whim_api *api, json_t *body);
 void whim_task_destroy(whim_task *task);
+
+/* Drop what no answer tells again: all of the body but a few fields, messages and template
+ * arguments. For a task whose requests are made. */
+void whim_task_trim(whim_task *task);
 
 /* How a dialect reads a body into a task; false with the fault set. */
 typedef bool whim_task_reader(const whim_api *api, const whim_fields *f, whim_task *task);

@@ -2,6 +2,7 @@
 /* The words and bodies of refusals. */
 #include "server/fault.h"
 
+#include "base/heap/budget.h"
 #include "server/body/body.h"
 
 #include <inttypes.h>
@@ -83,11 +84,12 @@ void whim_fault_message(const whim_fault *f, whim_dialect dialect, whim_str *out
         whim_str_append(out, f->message);
     } else if (dialect == WHIM_DIALECT_ANTHROPIC) {
         whim_str_printf(out, "prompt is too long: %" PRId64 " tokens > %" PRId64 " maximum. %s",
-                        f->n_prompt, f->n_ctx, help);
+                        f->n_prompt, f->n_ctx - 1, help); /* an answer takes one */
     } else {
         whim_str_printf(out,
                         "This model's maximum context length is %" PRId64
-                        " tokens, but the prompt has %" PRId64 " tokens. %s",
+                        " tokens, one of them for the answer at least, but the prompt has %" PRId64
+                        " tokens. %s",
                         f->n_ctx, f->n_prompt, help);
     }
 }
@@ -128,6 +130,7 @@ whim_dialect whim_dialect_of(const char *path)
 void whim_fault_reply(whim_exchange *ex, const whim_fault *f, whim_dialect dialect)
 {
     whim_str body = {0};
+    int32_t had = whim_budget_share(0); /* who is refused for want of memory must be told so */
     whim_exchange_get_notes(ex)->reason = (int32_t)f->kind + 1;
     whim_fault_body(f, dialect, whim_exchange_request(ex)->request_id, &body);
     switch (f->kind) {
@@ -152,4 +155,5 @@ void whim_fault_reply(whim_exchange *ex, const whim_fault *f, whim_dialect diale
     }
     whim_exchange_reply_json(ex, whim_fault_status(f, dialect), &body);
     whim_str_deinit(&body);
+    whim_budget_share(had);
 }

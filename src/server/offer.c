@@ -193,7 +193,13 @@ bool whim_offer_takes_text(const whim_offer_form *form, const json_t *list, cons
 
 json_t *whim_offer_text(const char *arguments, int64_t n)
 {
-    json_t *object = json_loadb(arguments, (size_t)n, JSON_ALLOW_NUL, NULL);
+    int64_t left = WHIM_JSON_VALUES;
+    const whim_json_limits limits = {
+        .max_bytes = INT64_MAX, .max_depth = WHIM_JSON_DEPTH, .values_left = &left};
+    json_t *object;
+    if (whim_json_read(&object, arguments, n, limits, NULL) != WHIM_ERR_OK) {
+        return NULL;
+    }
     json_t *input = whim_peek(object, "input");
     json_t *text = json_is_string(input) ? json_incref(input) : NULL;
     json_decref(object);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/heap/budget.h"
 #include "server/answer.h"
 #include "server/gate.h"
 #include "server/metrics/history.h"
@@ -384,6 +385,10 @@ void whim_server_set_ready(whim_server *s, const whim_api *api)
     s->service = whim_library_service(api->model);
     s->is_loaded = true;
     pthread_rwlock_unlock(&s->lock);
+    whim_budget_set(api->request_bytes);
+    if (api->request_bytes > 0) { /* else what is kept could take all that requests have */
+        whim_response_store_limit(s->responses, api->request_bytes / 8);
+    }
     atomic_store(&s->has_api, true);
     atomic_compare_exchange_strong(&s->state, &loading, READY); /* a drain may have come before */
 }
@@ -417,6 +422,10 @@ void whim_server_tidy(whim_server *s)
 {
     int64_t now = whim_clock_ns();
     whim_http_tidy(s->http);
+    if (whim_http_get_stats(s->http).n_in_flight == 0 && whim_server_active(s) == 0) {
+        /* What is held now is what the server itself has learnt: pages on disk, grammars. */
+        whim_budget_set(whim_budget_bytes());
+    }
     if (whim_history_is_due(s->history, now)) {
         pthread_rwlock_rdlock(&s->lock);
         look(s);

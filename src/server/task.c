@@ -22,7 +22,9 @@ whim_task *whim_task_create(const whim_api *api, json_t *body)
         json_decref(body);
         return NULL;
     }
+    static const char *const nothing[] = {NULL};
     task->body = body;
+    task->told = nothing;
     task->ask = (whimbrel_request_options){.size = sizeof task->ask, .n_choice = 1};
     task->sampling = api->sampling;
     task->sampling.seed = whim_library_seed();
@@ -30,6 +32,34 @@ whim_task *whim_task_create(const whim_api *api, json_t *body)
     task->format_at = "response_format";
     task->schema_at = "response_format.json_schema.schema";
     return task;
+}
+
+static bool is_told(const whim_task *task, const char *key)
+{
+    bool found = false;
+    for (int32_t i = 0; task->told[i] != NULL && !found; i++) {
+        found = strcmp(key, task->told[i]) == 0;
+    }
+    return found;
+}
+
+void whim_task_trim(whim_task *task)
+{
+    void *at = json_object_iter(task->body);
+    while (at != NULL) {
+        const char *key = json_object_iter_key(at);
+        at = json_object_iter_next(task->body, at);
+        if (!is_told(task, key) && json_object_del(task->body, key) != 0) {
+            return; /* it stays, which only costs memory */
+        }
+    }
+    json_decref(task->kwargs);
+    json_decref(task->schema_read);
+    task->kwargs = task->schema_read = NULL;
+    task->schema = NULL;
+    if (task->messages != NULL) { /* that there were some still says something */
+        json_array_clear(task->messages);
+    }
 }
 
 void whim_task_destroy(whim_task *task)
@@ -59,8 +89,7 @@ static bool log_and_read(const whim_api *api, const whim_http_request *request,
 {
     bool is_again = request->put_off_ns != 0;
     if (!is_again) {
-        whim_unknown_fields_log(api->log, task->body, whim_dialect_of(request->path),
-                                request->request_id);
+        whim_unknown_fields_log(api->log, task->body, request->path, request->request_id);
     }
     if (api->log_content && !is_again) {
         whim_log_long_text(api->log, WHIM_LOG_INFO, "content_request", request->request_id,
@@ -145,8 +174,18 @@ bool whim_task_read_texts(const whim_fields *f, const char *key, int64_t most, s
 
 bool whim_task_read_stops(const whim_fields *f, const char *key, whim_task *task)
 {
-    return whim_task_read_texts(f, key, WHIM_MAX_STOPS, WHIM_MAX_STOP_BYTES, true, &task->arena,
-                                &task->ask.stops, &task->ask.n_stop);
+    if (!whim_task_read_texts(f, key, WHIM_MAX_STOPS, WHIM_MAX_STOP_BYTES, true, &task->arena,
+                              &task->ask.stops, &task->ask.n_stop)) {
+        return false;
+    }
+    const char **stops = (const char **)task->ask.stops; /* made in the arena just now */
+    for (int32_t i = 0; i < task->ask.n_stop; i++) {
+        stops[i] = whim_arena_strndup(&task->arena, stops[i], (int64_t)strlen(stops[i]));
+        if (stops[i] == NULL) {
+            return whim_fault_no_memory(f->fault);
+        }
+    }
+    return true;
 }
 
 bool whim_task_read_words(const whim_fields *f, const char *key, whim_task *task)
@@ -244,10 +283,15 @@ bool whim_task_check_model(const whim_api *api, const whim_fields *f)
 
 static bool read_keep_last(const whim_fields *f, whim_task *task)
 {
-    static const char key[] = "truncate_prompt_tokens";
+    static const char key[] = "truncate_prompt_tokens", side_key[] = "truncation_side";
+    const char *side = "left";
     int64_t keep = 0;
-    if (!whim_field_int(f, key, -1, INT32_MAX, &keep)) {
+    if (!whim_field_int(f, key, -1, INT32_MAX, &keep) || !whim_field_string(f, side_key, &side)) {
         return false;
+    }
+    task->from_front = strcmp(side, "right") == 0;
+    if (!task->from_front && strcmp(side, "left") != 0) {
+        return whim_field_refuse(f, side_key, "must be left or right: where a prompt is cut");
     }
     task->keep_last = keep;
     return keep != 0 || whim_field(f, key) == NULL ||
@@ -266,6 +310,7 @@ bool whim_task_read_common(const whim_api *api, const whim_fields *f, whim_task 
         !whim_field_int(f, "min_tokens", 0, INT32_MAX, &task->ask.min_tokens) ||
         !whim_field_bool(f, "skip_special_tokens", &skip_special) ||
         !whim_field_bool(f, "return_token_ids", &task->return_token_ids) ||
+        !whim_field_bool(f, "return_tokens_as_token_ids", &task->tokens_as_ids) ||
         !whim_field_bool(f, "return_timings", &task->return_timings) || !read_forms(f, task) ||
         !whim_field_int(f, "priority", INT64_MIN, INT64_MAX, &priority) ||
         !whim_field_object(f, "chat_template_kwargs", &kwargs)) {
@@ -299,7 +344,7 @@ bool whim_task_set_effort(const whim_fields *f, const char *key, const char *eff
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strcmp(effort, words[i]) == 0) {
             task->ask.thinking = i >= 2 ? WHIMBREL_THINKING_ON : WHIMBREL_THINKING_OFF;
-            task->ask.effort = effort;
+            task->ask.effort = words[i]; /* the body goes first */
             return true;
         }
     }

@@ -26,6 +26,9 @@ static bool fault_of(whim_fault *fault, whim_err err, const char *param, const w
     if (err == WHIM_ERR_NO_MEMORY) {
         return whim_fault_no_memory(fault);
     }
+    if (err == WHIM_ERR_NO_FIT) { /* the text was too long to be tokenized */
+        return whim_fault_set(fault, WHIM_FAULT_CONTEXT, param, "%.1000s", diag->text);
+    }
     return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, param, "%.1000s", diag->text);
 }
 
@@ -46,6 +49,7 @@ static whim_request_extra extra_of(const whim_task *task)
         .n_allowed = task->n_allowed,
         .history = task->history,
         .keep_last = task->keep_last,
+        .from_front = task->from_front,
     };
 }
 
@@ -143,7 +147,9 @@ static bool make_request(const whim_api *api, whim_task *task, int32_t p,
     if (err == WHIM_ERR_NO_FIT) {
         int64_t n;
         whimbrel_prompt_ids(task->requests[p], &n);
-        return whim_fault_context(fault, n, api->ctx);
+        if (n > 0) {
+            return whim_fault_context(fault, n, api->ctx);
+        }
     }
     return err == WHIM_ERR_OK || fault_of(fault, err, param_of(task, field), &diag);
 }

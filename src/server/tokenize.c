@@ -53,14 +53,15 @@ static bool encode_text(const whim_api *api, const whim_fields *f, whim_ids *out
 {
     const char *key = whim_field(f, "prompt") != NULL ? "prompt" : "content";
     const json_t *text = whim_field(f, key);
-    bool parse_special = true, add_special = key[0] == 'p';
+    whim_encode_opts opts = {
+        .parse_special = true, .add_special = key[0] == 'p', .most = api->ctx - 1};
     if (!json_is_string(text)) {
         return whim_field_string(f, key, &(const char *){NULL});
     }
-    return whim_field_bool(f, "parse_special", &parse_special) &&
-           whim_field_bool(f, "add_special", &add_special) &&
-           whim_field_bool(f, "add_special_tokens", &add_special) &&
-           whim_openai_encode(api, f, key, text, parse_special, add_special, out);
+    return whim_field_bool(f, "parse_special", &opts.parse_special) &&
+           whim_field_bool(f, "add_special", &opts.add_special) &&
+           whim_field_bool(f, "add_special_tokens", &opts.add_special) &&
+           whim_openai_encode(api, f, key, text, &opts, out);
 }
 
 /* The ids of a text or of `messages`. */

@@ -107,7 +107,9 @@ bool whim_anthropic_read(const whim_api *api, const whim_fields *f, whim_task *t
 {
     /* The turns that the template sees are not those of the body: merged, split, the system's in
      * front. */
+    static const char *const told[] = {"thinking", NULL};
     task->messages_at = "messages";
+    task->told = told;
     return whim_task_read_common(api, f, task) && whim_task_read_stops(f, "stop_sequences", task) &&
            whim_anthropic_read_turns(f, task) && read_tools(f, task) && read_style(f, task);
 }

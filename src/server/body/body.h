@@ -50,9 +50,9 @@ bool whim_field_refuse(const whim_fields *f, const char *key, const char *fmt, .
 /* An integer, also when written as 100.0. */
 bool whim_value_int(const json_t *value, int64_t *out);
 
-/* One line if the body has fields that no route of its dialect knows: how many, and the first 8
- * names, each cut to 64 bytes. */
-void whim_unknown_fields_log(whim_log *log, const json_t *body, whim_dialect dialect,
+/* One line if the body has fields that no route of the path's dialect knows, or that this one does
+ * not read: how many, and the first 8 names, each cut to 64 bytes. */
+void whim_unknown_fields_log(whim_log *log, const json_t *body, const char *path,
                              const char *request_id);
 
 /* --- looking into values of any kind, for readers that decide by what is there ---------------- */

@@ -29,7 +29,9 @@ void whim_llamacpp_put_settings(const whim_api *api, const whim_task *task, whim
     for (int32_t i = 0; task != NULL && i < task->ask.n_stop; i++) {
         whim_put_form(out, i == 0 ? "%q" : ",%q", task->ask.stops[i]);
     }
-    whim_str_append(out, "]}");
+    whim_str_append_char(out, ']');
+    whim_llamacpp_put_bias(p, out);
+    whim_str_append_char(out, '}');
 }
 
 /* --- parts of an answer ----------------------------------------------------------------------- */
@@ -52,11 +54,11 @@ static void put_probabilities(const whim_answer *a, const whim_answer_choice *c,
     for (int64_t i = 0; i < c->pending.n; i++) {
         const whim_answer_token *t = &c->pending.tokens[i];
         whim_put_form(out, i == 0 ? "{'id':%d," : ",{'id':%d,", t->id);
-        whim_openai_put_entry(a->api, t->id, t->logprob, out);
+        whim_openai_put_entry(a, t->id, t->logprob, out);
         whim_str_append(out, ",\"top_logprobs\":[");
         for (int32_t k = 0; k < t->n_top; k++) {
             whim_put_form(out, k == 0 ? "{'id':%d," : ",{'id':%d,", t->top[k].id);
-            whim_openai_put_entry(a->api, t->top[k].id, t->top[k].logprob, out);
+            whim_openai_put_entry(a, t->top[k].id, t->top[k].logprob, out);
             whim_str_append_char(out, '}');
         }
         whim_str_append(out, "]}");
@@ -64,12 +66,13 @@ static void put_probabilities(const whim_answer *a, const whim_answer_choice *c,
     whim_str_append_char(out, ']');
 }
 
-static void put_speed(const char *name, int64_t n, double ms, whim_str *out)
+/* `n_timed`: those of the n tokens that the time was for. */
+static void put_speed(const char *name, int64_t n, int64_t n_timed, double ms, whim_str *out)
 {
-    bool known = n > 0 && ms > 0;
+    bool known = n_timed > 0 && ms > 0;
     whim_put_form(out, ",'%s_n':%l,'%s_ms':%r,'%s_per_token_ms':%r,'%s_per_second':%r", name, n,
-                  name, ms, name, known ? ms / (double)n : 0.0, name,
-                  known ? (double)n * 1000 / ms : 0.0);
+                  name, ms, name, known ? ms / (double)n_timed : 0.0, name,
+                  known ? (double)n_timed * 1000 / ms : 0.0);
 }
 
 static void put_timings(const whim_answer *a, int64_t n_prompt, int64_t n_cached, int64_t n_made,
@@ -78,8 +81,9 @@ static void put_timings(const whim_answer *a, int64_t n_prompt, int64_t n_cached
     whim_answer_times t = whim_answer_get_times(a);
     double prompt_ms = t.first_token_ms > t.queue_ms ? t.first_token_ms - t.queue_ms : 0;
     whim_put_form(out, ",'timings':{'cache_n':%l", n_cached);
-    put_speed("prompt", n_prompt - n_cached, prompt_ms, out);
-    put_speed("predicted", n_made, t.decode_ms, out);
+    put_speed("prompt", n_prompt - n_cached, n_prompt - n_cached, prompt_ms, out);
+    put_speed("predicted", n_made, n_made - 1, t.decode_ms,
+              out); /* the prompt's end is the first */
     whim_str_append_char(out, '}');
 }
 
@@ -177,12 +181,22 @@ static void choice_end(whim_answer *a, whim_answer_choice *c)
     (void)c;
 }
 
+/* An answer with this text, of which streams have told all before; or what was chosen of it. */
+static void put_whole(whim_answer *a, const whim_answer_choice *c, const char *text, int64_t n)
+{
+    whim_str whole = {0};
+    put_head(a, c, text, n, &whole);
+    put_end(a, c, &whole);
+    whim_llamacpp_put_chosen(a->task, &whole, &a->out);
+    a->out.failed |= whole.failed;
+    whim_str_deinit(&whole);
+}
+
 static void finish_stream(whim_answer *a)
 {
     for (int32_t i = 0; i < a->n_choice; i++) {
         whim_str_append(&a->out, "data: ");
-        put_head(a, &a->choices[i], "", 0, &a->out);
-        put_end(a, &a->choices[i], &a->out);
+        put_whole(a, &a->choices[i], "", 0);
         whim_str_append(&a->out, "\n\n");
         whim_answer_send(a);
     }
@@ -199,8 +213,7 @@ static void finish(whim_answer *a)
         whim_str text = {0};
         whim_answer_choice_text(&a->choices[i], WHIM_CHAT_CONTENT, &text);
         whim_str_append(&a->out, i > 0 ? "," : "");
-        put_head(a, &a->choices[i], whim_str_text(&text), text.len, &a->out);
-        put_end(a, &a->choices[i], &a->out);
+        put_whole(a, &a->choices[i], whim_str_text(&text), text.len);
         a->out.failed |= text.failed;
         whim_str_deinit(&text);
     }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* logit_bias as llama.cpp's clients write it: pairs of an id or a text, and a number or false, in a
- * list or as an object. */
+ * list or as an object. There ignore_eos is a bias, too: the ids that end an answer never come. */
 #include "server/llamacpp/llamacpp.h"
+
+#include "library/library.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -87,4 +89,49 @@ bool whim_llamacpp_name_bias(const whim_api *api, const whim_fields *f, whim_tas
          (json_object_set(task->body, "logit_bias", object) == 0 || whim_fault_no_memory(f->fault));
     json_decref(object);
     return ok;
+}
+
+static bool ends_answers(const whim_text_side *text, int32_t id)
+{
+    bool found = false;
+    for (int32_t i = 0; i < text->n_stop_id && !found; i++) {
+        found = text->stop_ids[i] == id;
+    }
+    return found;
+}
+
+bool whim_llamacpp_forbid_ends(const whim_api *api, const whim_fields *f, whim_task *task)
+{
+    const whim_text_side *text = whim_library_text(api->model);
+    whimbrel_sampling *p = &task->sampling;
+    if (!task->ask.ignore_end || text->n_stop_id == 0) {
+        return true;
+    }
+    whimbrel_logit_bias *all =
+        whim_arena_alloc_array(&task->arena, p->n_bias + text->n_stop_id, sizeof *all);
+    if (all == NULL) {
+        return whim_fault_no_memory(f->fault);
+    }
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->n_bias; i++) {
+        if (!ends_answers(text, p->bias[i].id)) {
+            all[n++] = p->bias[i];
+        }
+    }
+    for (int32_t i = 0; i < text->n_stop_id; i++) {
+        all[n++] = (whimbrel_logit_bias){text->stop_ids[i], NEVER};
+    }
+    p->bias = all;
+    p->n_bias = n;
+    return true;
+}
+
+void whim_llamacpp_put_bias(const whimbrel_sampling *p, whim_str *out)
+{
+    whim_str_append(out, ",\"logit_bias\":[");
+    for (int32_t i = 0; i < p->n_bias; i++) {
+        whim_put_form(out, i == 0 ? "{'token':%d,'bias':" : ",{'token':%d,'bias':", p->bias[i].id);
+        whim_put_form(out, p->bias[i].bias > NEVER ? "%r}" : "null}", (double)p->bias[i].bias);
+    }
+    whim_str_append_char(out, ']');
 }

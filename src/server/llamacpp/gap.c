@@ -45,7 +45,7 @@ static bool add_ids(const whim_fields *f, whim_ids *to, const int32_t *ids, int6
 static bool add_text(const whim_api *api, const whim_fields *f, const char *key, json_t *text,
                      whim_ids *to)
 {
-    return whim_openai_encode(api, f, key, text, false, false, to);
+    return whim_openai_encode(api, f, key, text, &(whim_encode_opts){0}, to);
 }
 
 /* A line of its own. */

@@ -16,6 +16,18 @@ whim_task_reader whim_llamacpp_read_completion, whim_llamacpp_read_infill;
 /* A logit_bias that is a list of pairs becomes, in the body, the object of ids that other routes
  * take. */
 bool whim_llamacpp_name_bias(const whim_api *api, const whim_fields *f, whim_task *task);
+/* Where ignore_eos is set, the ids that end an answer get the bias that keeps them away. */
+bool whim_llamacpp_forbid_ends(const whim_api *api, const whim_fields *f, whim_task *task);
+/* `,"logit_bias":[..]`: an object for each token, whose bias is null where it never comes. */
+void whim_llamacpp_put_bias(const whimbrel_sampling *p, whim_str *out);
+
+/* The prompts of /completion into task->prompts. */
+bool whim_llamacpp_read_prompts(const whim_api *api, const whim_fields *f, whim_task *task);
+
+/* response_fields: read, so that what is wrong is refused; and a whole answer (JSON) with those
+ * fields alone, a path such as "generation_settings/n_predict" being its own name. */
+bool whim_llamacpp_read_chosen(const whim_fields *f, whim_task *task);
+void whim_llamacpp_put_chosen(const whim_task *task, const whim_str *whole, whim_str *out);
 
 /* The prompt of /infill into task->prompts, cut to what the context holds, and the tokens that end
  * what fills a gap. */

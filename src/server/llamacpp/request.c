@@ -2,8 +2,6 @@
 /* The fields of /completion, which /infill shares. */
 #include "server/llamacpp/llamacpp.h"
 
-#include "server/openai/openai.h"
-
 /* n_predict is the limit: below 0 none but the context, 0 nothing at all. */
 static bool read_limit(const whim_fields *f, whim_task *task)
 {
@@ -21,12 +19,12 @@ static bool read_shared(const whim_api *api, const whim_fields *f, whim_task *ta
     int64_t n = 1, top = 0, seed = 0;
     bool tokens = false;
     if (!whim_llamacpp_name_bias(api, f, task) || !whim_task_read_common(api, f, task) ||
-        !whim_task_read_stops(f, "stop", task) || !read_limit(f, task) ||
-        !whim_field_int(f, "n", 1, WHIM_MAX_CHOICES, &n) ||
+        !whim_llamacpp_forbid_ends(api, f, task) || !whim_task_read_stops(f, "stop", task) ||
+        !read_limit(f, task) || !whim_field_int(f, "n", 1, WHIM_MAX_CHOICES, &n) ||
         !whim_field_int(f, "n_cmpl", 1, WHIM_MAX_CHOICES, &n) ||
         !whim_field_int(f, "n_probs", 0, WHIM_MAX_TOP, &top) ||
         !whim_field_int(f, "seed", INT64_MIN, INT64_MAX, &seed) ||
-        !whim_field_bool(f, "return_tokens", &tokens) ||
+        !whim_llamacpp_read_chosen(f, task) || !whim_field_bool(f, "return_tokens", &tokens) ||
         !whim_field_bool(f, "return_progress", &task->ask.prompt_progress)) {
         return false;
     }
@@ -42,7 +40,7 @@ static bool read_shared(const whim_api *api, const whim_fields *f, whim_task *ta
 
 bool whim_llamacpp_read_completion(const whim_api *api, const whim_fields *f, whim_task *task)
 {
-    return read_shared(api, f, task) && whim_openai_read_prompts(api, f, task);
+    return read_shared(api, f, task) && whim_llamacpp_read_prompts(api, f, task);
 }
 
 bool whim_llamacpp_read_infill(const whim_api *api, const whim_fields *f, whim_task *task)

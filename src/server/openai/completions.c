@@ -88,7 +88,7 @@ static void put_top(const whim_answer *a, const whim_answer_token *t, whim_str *
         int64_t before = out->len;
         whim_str_append(out, n > 0 ? "," : "");
         told_name name = {.at = out->len};
-        whim_openai_put_token(a->api, id, out);
+        whim_openai_put_token(a, id, out);
         name.n = out->len - name.at;
         if (is_told(out, names, n, name)) {
             out->len = before;
@@ -120,7 +120,7 @@ static void lists_add(whim_answer *a, choice_text *text, const whim_answer_token
         for (int k = 0; k < N_LIST; k++) {
             whim_str_append(&l->of[k], comma);
         }
-        whim_openai_put_token(a->api, t->id, &l->of[TOKENS]);
+        whim_openai_put_token(a, t->id, &l->of[TOKENS]);
         if (t->has_logprob) {
             whim_put_real(&l->of[LOGPROBS], (double)t->logprob);
             put_top(a, t, &l->of[TOPS]);

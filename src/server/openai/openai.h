@@ -21,7 +21,7 @@ bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_ta
 
 /* Text to ids: BOS by the tokenizer's rule, never twice. `key` is for messages. */
 bool whim_openai_encode(const whim_api *api, const whim_fields *f, const char *key,
-                        const json_t *text, bool parse_special, bool add_special, whim_ids *out);
+                        const json_t *text, const whim_encode_opts *opts, whim_ids *out);
 
 /* A list of ids. */
 bool whim_openai_read_ids(const whim_api *api, const whim_fields *f, const char *key,
@@ -41,7 +41,7 @@ void whim_openai_put_ids(whim_str *out, const int32_t *ids, int64_t n);
 /* `,"prompt_token_ids":[..]` of prompt p, where asked for. */
 void whim_openai_put_prompt_ids(whim_answer *a, int32_t p);
 /* A token with its log-probability: `"token":..,"logprob":..,"bytes":[..]` */
-void whim_openai_put_entry(const whim_api *api, int32_t id, float logprob, whim_str *out);
+void whim_openai_put_entry(const whim_answer *a, int32_t id, float logprob, whim_str *out);
 /* logprobs of a chat choice: the pending tokens, or null. */
 void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c);
 
@@ -55,6 +55,6 @@ void whim_openai_keep_alive(whim_answer *a);
 
 /* A token's name in log-probabilities, quoted: its text, or bytes:\xNN.. where that is not whole
  * characters, so that no two of them have the same. */
-void whim_openai_put_token(const whim_api *api, int32_t id, whim_str *out);
+void whim_openai_put_token(const whim_answer *a, int32_t id, whim_str *out);
 
 #endif

@@ -17,20 +17,22 @@ static int32_t bos_id(const whim_api *api)
 }
 
 bool whim_openai_encode(const whim_api *api, const whim_fields *f, const char *key,
-                        const json_t *text, bool parse_special, bool add_special, whim_ids *out)
+                        const json_t *text, const whim_encode_opts *opts, whim_ids *out)
 {
-    whim_encode_opts opts = {.parse_special = parse_special, .add_special = add_special};
     whim_diag diag = {{0}};
     int32_t bos = bos_id(api);
     whim_err err = whim_tokenizer_encode(api->tok, json_string_value(text),
-                                         (int64_t)json_string_length(text), &opts, out, &diag);
+                                         (int64_t)json_string_length(text), opts, out, &diag);
+    if (err == WHIM_ERR_NO_FIT) {
+        return whim_fault_set(f->fault, WHIM_FAULT_CONTEXT, key, "%.1000s", diag.text);
+    }
     if (err == WHIM_ERR_NO_MEMORY) {
         return whim_fault_no_memory(f->fault);
     }
     if (err != WHIM_ERR_OK) {
         return whim_field_refuse(f, key, "cannot be tokenized: %.500s", diag.text);
     }
-    if (add_special && bos >= 0 && out->n >= 2 && out->ids[0] == bos && out->ids[1] == bos) {
+    if (opts->add_special && bos >= 0 && out->n >= 2 && out->ids[0] == bos && out->ids[1] == bos) {
         out->n--;
         memmove(out->ids, out->ids + 1, (size_t)out->n * sizeof *out->ids);
     }
@@ -69,6 +71,7 @@ static bool add_suffix(const whim_api *api, const whim_fields *f, const json_t *
 {
     whim_fim fim;
     whim_ids out = {0};
+    const whim_encode_opts plain = {.most = api->ctx - 1};
     int32_t bos = bos_id(api);
     int64_t skip = ids->n > 0 && bos >= 0 && ids->ids[0] == bos;
     if (!whim_fim_find(api->tok, &fim)) {
@@ -86,7 +89,7 @@ static bool add_suffix(const whim_api *api, const whim_fields *f, const json_t *
         whim_ids_deinit(&out);
         return whim_fault_no_memory(f->fault);
     }
-    ok = whim_openai_encode(api, f, "suffix", suffix, false, false, &out) &&
+    ok = whim_openai_encode(api, f, "suffix", suffix, &plain, &out) &&
          (whim_ids_append(&out, fim.middle) == WHIM_ERR_OK || whim_fault_no_memory(f->fault));
     whim_ids_deinit(ids);
     *ids = out;
@@ -104,8 +107,11 @@ typedef struct prompt_opts {
 static bool read_one(const whim_api *api, const whim_fields *f, const char *key,
                      const json_t *value, const prompt_opts *opts, whim_ids *out)
 {
+    const whim_encode_opts how = {.parse_special = opts->parse_special,
+                                  .add_special = opts->add_special,
+                                  .most = opts->may_be_long ? 0 : api->ctx - 1};
     if (json_is_string(value)) {
-        if (!whim_openai_encode(api, f, key, value, opts->parse_special, opts->add_special, out)) {
+        if (!whim_openai_encode(api, f, key, value, &how, out)) {
             return false;
         }
     } else if (!json_is_array(value)) {
@@ -238,8 +244,13 @@ static bool check_echo(const whim_fields *f, const whim_task *task)
 
 bool whim_openai_read_completion(const whim_api *api, const whim_fields *f, whim_task *task)
 {
+    static const char *const told[] = {"echo", "prompt", "suffix", NULL};
     bool echo = false;
+    if (!whim_field_bool(f, "echo", &echo)) {
+        return false;
+    }
+    task->told = echo ? told : task->told;
     return whim_task_read_common(api, f, task) && whim_openai_read_shared(f, task) &&
-           whim_field_bool(f, "echo", &echo) && read_limits(f, task, echo) &&
-           whim_openai_read_prompts(api, f, task) && check_echo(f, task);
+           read_limits(f, task, echo) && whim_openai_read_prompts(api, f, task) &&
+           check_echo(f, task);
 }

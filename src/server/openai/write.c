@@ -101,10 +101,14 @@ void whim_openai_put_end(whim_answer *a, const whim_answer_choice *c, bool finis
     whim_str_append_char(out, ']');
 }
 
-void whim_openai_put_token(const whim_api *api, int32_t id, whim_str *out)
+void whim_openai_put_token(const whim_answer *a, int32_t id, whim_str *out)
 {
     int64_t n = 0;
-    const char *bytes = whim_tokenizer_bytes(api->tok, id, &n);
+    const char *bytes = whim_tokenizer_bytes(a->api->tok, id, &n);
+    if (a->task->tokens_as_ids) {
+        whim_str_printf(out, "\"token_id:%d\"", id);
+        return;
+    }
     if (whim_utf8_valid_prefix(bytes, n) == n) {
         whim_put_text(out, bytes, n);
         return;
@@ -116,11 +120,17 @@ void whim_openai_put_token(const whim_api *api, int32_t id, whim_str *out)
     whim_str_append_char(out, '"');
 }
 
-void whim_openai_put_entry(const whim_api *api, int32_t id, float logprob, whim_str *out)
+void whim_openai_put_entry(const whim_answer *a, int32_t id, float logprob, whim_str *out)
 {
     int64_t n = 0;
-    const char *bytes = whim_tokenizer_bytes(api->tok, id, &n);
-    whim_put_form(out, "'token':%n,'logprob':%r,'bytes':[", bytes, n, (double)logprob);
+    const char *bytes = whim_tokenizer_bytes(a->api->tok, id, &n);
+    whim_str_append(out, "\"token\":");
+    if (a->task->tokens_as_ids) {
+        whim_openai_put_token(a, id, out);
+    } else {
+        whim_put_text(out, bytes, n);
+    }
+    whim_put_form(out, ",'logprob':%r,'bytes':[", (double)logprob);
     for (int64_t i = 0; i < n; i++) {
         whim_str_printf(out, "%s%u", i == 0 ? "" : ",", (unsigned)(uint8_t)bytes[i]);
     }
@@ -137,11 +147,11 @@ void whim_openai_put_chat_logprobs(whim_answer *a, const whim_answer_choice *c)
             continue;
         }
         whim_str_append(out, told++ == 0 ? "{\"content\":[{" : ",{");
-        whim_openai_put_entry(a->api, t->id, t->logprob, out);
+        whim_openai_put_entry(a, t->id, t->logprob, out);
         whim_str_append(out, ",\"top_logprobs\":[");
         for (int32_t k = 0; k < t->n_top; k++) {
             whim_str_append(out, k == 0 ? "{" : ",{");
-            whim_openai_put_entry(a->api, t->top[k].id, t->top[k].logprob, out);
+            whim_openai_put_entry(a, t->top[k].id, t->top[k].logprob, out);
             whim_str_append_char(out, '}');
         }
         whim_str_append(out, "]}");

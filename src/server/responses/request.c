@@ -134,6 +134,9 @@ static bool check_metadata(const whim_fields *f)
 bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     task->messages_at = "input";
+    static const char *const told[] = {
+        "metadata", "previous_response_id", "text", "tool_choice", "tools", NULL};
+    task->told = told;
     return refuse_state(f) && check_metadata(f) && whim_task_read_common(api, f, task) &&
            whim_task_read_stops(f, "stop", task) &&
            whim_field_int(f, "max_output_tokens", 1, INT32_MAX, &task->ask.max_tokens) &&

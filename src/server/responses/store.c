@@ -117,11 +117,23 @@ void whim_response_store_destroy(whim_response_store *s)
     whim_free(s);
 }
 
+void whim_response_store_limit(whim_response_store *s, int64_t max_bytes)
+{
+    pthread_mutex_lock(&s->lock);
+    s->max_bytes = max_bytes < WHIM_RESPONSES_BYTES ? max_bytes : WHIM_RESPONSES_BYTES;
+    while (s->oldest != NULL && s->n_byte > s->max_bytes) {
+        drop(s, s->oldest);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
 void whim_response_store_put(whim_response_store *s, const char *id, const char *before,
                              const whim_str *items, const whim_str *answer)
 {
     int64_t bytes = (int64_t)sizeof(kept) + items->len + answer->len;
+    pthread_mutex_lock(&s->lock);
     bool failed = items->failed || answer->failed || bytes > s->max_bytes;
+    pthread_mutex_unlock(&s->lock);
     kept *k = failed ? NULL : whim_alloc(bytes);
     if (k == NULL) {
         return;

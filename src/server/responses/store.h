@@ -23,6 +23,8 @@ typedef struct whim_response_store whim_response_store;
 
 /* NULL without memory. */
 whim_response_store *whim_response_store_create(int64_t max_bytes);
+/* Keep no more than so many bytes, or WHIM_RESPONSES_BYTES where that is less, from now on. */
+void whim_response_store_limit(whim_response_store *store, int64_t max_bytes);
 void whim_response_store_destroy(whim_response_store *store); /* NULL is allowed */
 
 /* Keep a response: its own items, those of its request first, as JSON with commas between them, and

@@ -214,10 +214,11 @@ static bool items_before(whim_turns *turns, const whim_api *api, const whim_fiel
                                  "the whole conversation as \"input\"",
                                  missing);
     }
-    json_t *list = text.failed
-                       ? NULL
-                       : json_loadb(whim_str_text(&text), (size_t)text.len, JSON_ALLOW_NUL, NULL);
-    bool ok = list != NULL || whim_fault_no_memory(f->fault);
+    const whim_json_limits limits = {.max_bytes = INT64_MAX, .max_depth = WHIM_JSON_DEPTH};
+    json_t *list = NULL;
+    bool ok = (!text.failed && whim_json_read(&list, whim_str_text(&text), text.len, limits,
+                                              NULL) == WHIM_ERR_OK) ||
+              whim_fault_no_memory(f->fault);
     for (size_t i = 0; ok && i < json_array_size(list); i++) {
         whim_fields at = whim_field_item(f, key, list, i);
         ok = item(turns, &at);

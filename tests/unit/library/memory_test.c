@@ -2,6 +2,7 @@
 /* Memory that runs out at any place of opening, asking and reading: an error as a value, one last
  * event for what was started, and nothing lost (the sanitizers look). */
 #include "base/alloc.h"
+#include "base/heap/faults.h"
 #include "unit/library/library_fixture.h"
 
 static whimbrel_request_options ask_all(void)
@@ -39,6 +40,43 @@ static void opening(void **state)
         assert_true(n < 1000000);
     }
     assert_true(n > 20);
+}
+
+/* The n-th allocation of loading fails: the model is refused with a reason, or answers. */
+static void loading(void **state)
+{
+    (void)state;
+    whimbrel_model_options options = options_of(folder);
+    const whimbrel_message hello = {"user", "hello"};
+    const whimbrel_request_options ask = {
+        .size = sizeof ask, .messages = &hello, .n_message = 1, .max_tokens = 3};
+    int64_t n_alloc = INT64_MAX, n_refused = 0;
+    for (int64_t n = 0; n <= n_alloc; n += n < 60 ? 1 : 1 + n / 10) {
+        whimbrel_error error = {.text = ""};
+        whimbrel_model *m;
+        whimbrel_request *request;
+        const whimbrel_event *e;
+        whimbrel_event_kind last = WHIMBREL_EVENT_STARTED;
+        assert_int_equal(whimbrel_open(&options, &m, &error), WHIMBREL_OK);
+        whim_alloc_fail_nth(n > 0 ? n : INT64_MAX); /* first they are counted */
+        whimbrel_status status = whimbrel_load(m, &error);
+        n_alloc = n > 0 ? n_alloc : whim_alloc_seen();
+        whim_alloc_fail_nth(0);
+        n_refused += status != WHIMBREL_OK;
+        if (status == WHIMBREL_OK) {
+            assert_int_equal(whimbrel_submit(m, &ask, &request, &error), WHIMBREL_OK);
+            while ((e = whimbrel_wait(request, 60000)) != NULL) {
+                last = e->kind;
+            }
+            assert_int_equal(last, WHIMBREL_EVENT_DONE);
+            whimbrel_free(request);
+        } else {
+            assert_int_equal(status, WHIMBREL_NO_MEMORY);
+            assert_true(error.text[0] != '\0');
+        }
+        whimbrel_close(m);
+    }
+    assert_true(n_refused > 10);
 }
 
 /* One request when n allocations are left: how it ended, or that it was refused. */
@@ -85,6 +123,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opening),
+        cmocka_unit_test(loading),
         cmocka_unit_test(asking_and_reading),
     };
     return cmocka_run_group_tests_name("library memory", tests, open_tiny, close_tiny);

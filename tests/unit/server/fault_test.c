@@ -87,7 +87,7 @@ static void a_prompt_too_long_has_each_dialects_words(void **state)
     assert_non_null(strstr(whim_str_text(&exchange.body), "\"param\":null"));
     reply(&fault, WHIM_DIALECT_ANTHROPIC);
     assert_non_null(strstr(whim_str_text(&exchange.body),
-                           "\"message\":\"prompt is too long: 9000 tokens > 8192 maximum"));
+                           "\"message\":\"prompt is too long: 9000 tokens > 8191 maximum"));
 }
 
 /* Memory may be there another time: clients are asked to come again. */
@@ -148,6 +148,28 @@ static void no_half_bodies(void **state)
     assert_true(was_alone);
 }
 
+/* Who is refused as its share of the memory is used up is told so. */
+static void a_used_up_share_is_told(void **state)
+{
+    (void)state;
+    whim_fault fault;
+    whim_str_deinit(&exchange.headers);
+    whim_str_deinit(&exchange.body);
+    exchange = (whim_exchange){.request = {.request_id = "r"}};
+    whim_budget_set(8 << 20);
+    void *others = whim_alloc(6 << 20);
+    int32_t had = whim_budget_share(5);
+    assert_null(whim_alloc(1));
+    whim_fault_no_memory(&fault);
+    whim_fault_reply(&exchange, &fault, WHIM_DIALECT_OPENAI);
+    assert_int_equal(whim_budget_share(had), 5);
+    whim_free(others);
+    whim_budget_set(0);
+    assert_int_equal(exchange.status, 503);
+    assert_non_null(strstr(whim_str_text(&exchange.body), "out of memory"));
+    assert_non_null(strstr(whim_str_text(&exchange.headers), "Retry-After: 1"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +177,7 @@ int main(void)
         cmocka_unit_test(a_prompt_too_long_has_each_dialects_words),
         cmocka_unit_test(no_memory_is_no_fault_of_ours),
         cmocka_unit_test(no_half_bodies),
+        cmocka_unit_test(a_used_up_share_is_told),
         cmocka_unit_test(paths_and_statuses_have_a_dialect_and_a_kind),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);

@@ -5,6 +5,7 @@
 #ifndef WHIM_TESTS_SERVER_FIXTURE_H
 #define WHIM_TESTS_SERVER_FIXTURE_H
 
+#include "base/heap/budget.h"
 #include "server/answer.h"
 #include "server/api.h"
 #include "server/router.h"
@@ -28,6 +29,7 @@ struct whim_exchange {
     void *close_ctx;
     void *user;
     char began[16], ended_by[16]; /* names of threads: of a stream's begin, of its end or a reply */
+    int32_t began_share;          /* of the thread's memory for requests, at a stream's begin */
     whim_exchange_notes notes;
 };
 
@@ -75,6 +77,8 @@ void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)
     ex->status = 200;
     ex->streaming = true;
     pthread_getname_np(pthread_self(), ex->began, sizeof ex->began);
+    ex->began_share = whim_budget_share(0);
+    whim_budget_share(ex->began_share);
 }
 bool whim_exchange_write(whim_exchange *ex, const char *bytes, int64_t n)
 {
@@ -101,6 +105,11 @@ void whim_exchange_on_close(whim_exchange *ex, void (*fn)(void *ctx, bool gone),
 {
     ex->on_close = fn;
     ex->close_ctx = ctx;
+}
+void whim_exchange_drop_body(whim_exchange *ex)
+{
+    ex->request.body = "";
+    ex->request.n_body = 0;
 }
 whim_exchange *whim_exchange_ref(whim_exchange *ex)
 {

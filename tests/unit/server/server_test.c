@@ -129,6 +129,8 @@ static void a_model_that_is_ready_answers(void **state)
     expect(get("/v1/models/tiny/"), 200, "\"id\":\"tiny\"");
     expect(get("/models?x=y"), 200, "\"first_id\":\"tiny\"");
     expect(get("/version"), 200, "\"isa\":\"i\"");
+    expect(get("/props"), 200, "\"build_info\":\"whimbrel-0.0\"");
+    expect(get("/props"), 200, "\"model_path\":\"tiny\"");
     const char *answer = ask("HEAD /v1/models" HEADERS "\r\n");
     expect(answer, 200, "Content-Length: ");
     assert_null(strchr(strstr(answer, "\r\n\r\n"), '{'));
@@ -180,8 +182,8 @@ static void the_document_names_real_routes(void **state)
         bool is_get = json_object_get(item, "get") != NULL;
         char real[128];
         bool is_kept = strcmp(path, "/v1/responses/{id}") == 0; /* nobody has one of that name */
-        if (strcmp(path, "/props") == 0 || strcmp(path, "/slots") == 0) {
-            continue; /* they ask a model's template and service: tests/server/test_llamacpp.py */
+        if (strcmp(path, "/slots") == 0) {
+            continue; /* it asks a model's service: tests/server/test_llamacpp.py */
         }
         snprintf(real, sizeof real, "%s", strstr(path, "models/{id}") ? "/v1/models/tiny" : path);
         const char *answer = is_get ? get(real) : post(real, "no JSON");
@@ -291,6 +293,7 @@ static int setup(void **state)
                      .tok = tok,
                      .n_vocab = 277,
                      .name = "tiny",
+                     .version = "0.0",
                      .fingerprint = "fp_0",
                      .ctx = 100,
                      .sampling = {.size = sizeof api.sampling,

@@ -2,6 +2,8 @@
 /* Fields of requests: what is taken, what is refused and under which name, defaults, null, numbers
  * in both forms. */
 #include "sample/repetition.h"
+#include "server/openai/openai.h"
+#include "server/responses/responses.h"
 #include "unit/server/server_fixture.h"
 
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
@@ -109,6 +111,8 @@ static void wrong_fields_are_named(void **state)
         {"\"truncate_prompt_tokens\":0", "truncate_prompt_tokens"},
         {"\"truncate_prompt_tokens\":-2", "truncate_prompt_tokens"},
         {"\"truncate_prompt_tokens\":\"1\"", "truncate_prompt_tokens"},
+        {"\"truncation_side\":\"top\"", "truncation_side"},
+        {"\"truncation_side\":1", "truncation_side"},
         {"\"bad_words\":\"a\"", "bad_words"},
         {"\"bad_words\":[3]", "bad_words"},
         {"\"bad_words\":[\"\"]", "bad_words"},
@@ -180,10 +184,15 @@ static void values_reach_the_job(void **state)
     assert_int_equal(last_cfg.n_allowed, 3);
     assert_int_equal(last_cfg.n_prediction, 0);
     int64_t whole = last_cfg.n_prompt;
-    int32_t last = last_prompt[whole - 1];
+    int32_t last = last_prompt[whole - 1], front = last_prompt[0];
     chat("\"truncate_prompt_tokens\":3");
     assert_int_equal(last_cfg.n_prompt, 3);
     assert_int_equal(last_prompt[2], last);
+    int32_t first = last_prompt[0];
+    chat("\"truncate_prompt_tokens\":3,\"truncation_side\":\"right\"");
+    assert_true(last_cfg.n_prompt == 3 && last_prompt[0] == front && last_prompt[0] != first);
+    chat("\"truncate_prompt_tokens\":3,\"truncation_side\":\"left\"");
+    assert_true(last_cfg.n_prompt == 3 && last_prompt[0] == first);
     chat("\"truncate_prompt_tokens\":-1,\"max_tokens\":3");
     assert_int_equal(last_cfg.n_prompt, whole);
     chat("\"prediction\":{\"type\":\"content\",\"content\":\"abc\"}");
@@ -406,6 +415,44 @@ static void messages_are_needed(void **state)
     }
 }
 
+/* Which fields of a body are left when its requests are made. */
+static void assert_left(whim_task_reader *read, const char *body, const char *want)
+{
+    whim_fault fault = {0};
+    whim_task *task = whim_task_create(&api, whim_body_parse(body, (int64_t)strlen(body), &fault));
+    assert_non_null(task);
+    const whim_fields fields = {.obj = task->body, .fault = &fault};
+    if (!read(&api, &fields, task)) {
+        fail_msg("%s", fault.message);
+    }
+    whim_task_trim(task);
+    whim_str left = {0};
+    const char *key;
+    json_t *value;
+    json_object_foreach(task->body, key, value)
+    {
+        whim_str_printf(&left, "%s ", key);
+    }
+    assert_string_equal(whim_str_text(&left), want);
+    assert_int_equal(json_array_size(task->messages), 0);
+    whim_str_deinit(&left);
+    whim_task_destroy(task);
+}
+
+static void bodies_are_dropped(void **state)
+{
+    (void)state;
+    assert_left(whim_openai_read_chat,
+                "{" HI ",\"nobody_reads\":[\"\",\"\"],\"metadata\":{\"a\":\"b\"},\"thinking\":1}",
+                "");
+    assert_left(whim_openai_read_completion, "{\"prompt\":\"a\",\"stop\":[\"c\"]}", "");
+    assert_left(whim_openai_read_completion,
+                "{\"prompt\":\"a\",\"echo\":true,\"suffix\":\"\",\"user\":\"c\"}",
+                "prompt echo suffix ");
+    assert_left(whim_responses_read, "{\"input\":\"a\",\"metadata\":{},\"tools\":[],\"x\":1}",
+                "metadata tools ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,6 +468,7 @@ int main(void)
         cmocka_unit_test(rules_reach_the_grammar),
         cmocka_unit_test(another_model_is_refused_where_strict),
         cmocka_unit_test(messages_are_needed),
+        cmocka_unit_test(bodies_are_dropped),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

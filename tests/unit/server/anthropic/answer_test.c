@@ -221,7 +221,7 @@ static void refuses_in_its_own_words(void **state)
     refuses("{\"max_tokens\":1}", 400, invalid, "\\\"messages\\\" must");
     refuses("{", 400, invalid, "");
     fake_prompt_len = 100;
-    refuses(ASK ",\"stream\":true}", 400, invalid, "prompt is too long: 100 tokens > 100 maximum");
+    refuses(ASK ",\"stream\":true}", 400, invalid, "prompt is too long: 100 tokens > 99 maximum");
     fake_prompt_len = 5;
     submit_err = WHIM_ERR_FULL;
     refuses(ASK ",\"stream\":true}", 529, "overloaded_error", "");

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static whim_dialect dialect = WHIM_DIALECT_OPENAI;
+static const char *path = "/v1/completions";
 
 /* What the body makes the log say. */
 static const char *said(const char *body, whim_log_level level)
@@ -22,7 +22,7 @@ static const char *said(const char *body, whim_log_level level)
     assert_non_null(file);
     assert_non_null(json);
     whim_log_init(&log, fileno(file), level);
-    whim_unknown_fields_log(&log, json, dialect, "req-1");
+    whim_unknown_fields_log(&log, json, path, "req-1");
     whim_log_deinit(&log);
     ssize_t n = pread(fileno(file), text, sizeof text - 1, 0);
     assert_true(n >= 0);
@@ -56,7 +56,12 @@ static void unknown_ones_are_told_in_one_line(void **state)
     assert_null(strstr(line, "secret"));
     assert_non_null(strstr(said("{\"chat_id\":1}", WHIM_LOG_INFO), " n=1 names=chat_id\n"));
     assert_string_equal(said("{\"chat_id\":1}", WHIM_LOG_WARN), "");
-    whim_unknown_fields_log(NULL, NULL, WHIM_DIALECT_OPENAI, "");
+    whim_unknown_fields_log(NULL, NULL, path, "");
+    path = "/v1/chat/completions"; /* which does not read what another route does */
+    assert_non_null(
+        strstr(said("{\"messages\":1,\"n_predict\":1,\"echo\":1,\"n\":1}", WHIM_LOG_INFO),
+               " n=2 names=n_predict,echo\n"));
+    path = "/v1/completions";
 }
 
 /* Ollama's fields are its own, and so are those of the others. */
@@ -66,9 +71,9 @@ static void dialects_know_their_own(void **state)
     static const char body[] = "{\"think\":1,\"max_tokens\":1,\"options\":{\"num_ctx\":1,"
                                "\"mirostat\":0,\"temprature\":1}}";
     assert_non_null(strstr(said(body, WHIM_LOG_DEBUG), " n=2 names=think,options\n"));
-    dialect = WHIM_DIALECT_OLLAMA;
+    path = "/api/chat";
     assert_non_null(strstr(said(body, WHIM_LOG_DEBUG), " n=2 names=max_tokens,temprature\n"));
-    dialect = WHIM_DIALECT_OPENAI;
+    path = "/v1/completions";
 }
 
 static void names_are_few_and_short(void **state)

@@ -40,6 +40,98 @@ static void takes_fields(void **state)
     whim_task_destroy(task);
 }
 
+/* Ids that end an answer never come, whatever was said of them; the settings tell all. */
+static void ignored_ends_are_biases(void **state)
+{
+    (void)state;
+    whim_text_side *text = &fake_model.text;
+    assert_int_equal(text->n_stop_id, 0);
+    text->stop_ids[0] = 7;
+    text->stop_ids[1] = 5;
+    text->n_stop_id = 2;
+    static const char *const rows[][2] = {
+        {"", "[{\"token\":5,\"bias\":1.5},{\"token\":9,\"bias\":null}]"},
+        {",\"ignore_eos\":true", "[{\"token\":9,\"bias\":null},{\"token\":7,\"bias\":null},"
+                                 "{\"token\":5,\"bias\":null}]"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char body[128];
+        whim_str told = {0};
+        snprintf(body, sizeof body, "{\"prompt\":\"a\",\"logit_bias\":[[5,1.5],[9,false]]%s}",
+                 rows[i][0]);
+        whim_task *task = read_good(whim_llamacpp_read_completion, body);
+        whim_llamacpp_put_settings(&api, task, &told);
+        const char *list = strstr(whim_str_text(&told), "\"logit_bias\":");
+        assert_non_null(list);
+        assert_int_equal(strncmp(list + strlen("\"logit_bias\":"), rows[i][1], strlen(rows[i][1])),
+                         0);
+        whim_str_deinit(&told);
+        whim_task_destroy(task);
+    }
+    text->n_stop_id = 0;
+}
+
+/* Texts, lists of ids and objects may be mixed, and texts stand among ids. */
+static void prompts_are_mixed(void **state)
+{
+    (void)state;
+    whim_task *task =
+        read_good(whim_llamacpp_read_completion,
+                  "{\"prompt\":[[1,\"ab\",2],{\"prompt_string\":\"ab\"},\"ab\",[3]]}");
+    assert_int_equal(task->n_prompt, 4);
+    const whim_ids *p = task->prompts, *text = &task->prompts[2];
+    assert_true(p[1].n == text->n && p[3].n == 1 && p[3].ids[0] == 3);
+    assert_int_equal(memcmp(p[1].ids, text->ids, (size_t)text->n * sizeof *text->ids), 0);
+    assert_true(p[0].n >= 3 && p[0].ids[0] == 1 && p[0].ids[p[0].n - 1] == 2);
+    whim_task_destroy(task);
+    task = read_good(whim_llamacpp_read_completion, "{\"prompt\":[\"a\",5]}");
+    assert_true(task->n_prompt == 1 && task->prompts[0].ids[task->prompts[0].n - 1] == 5);
+    whim_task_destroy(task);
+    task = read_good(whim_llamacpp_read_completion, "{\"prompt\":{\"prompt_string\":\"a\"}}");
+    assert_int_equal(task->n_prompt, 1);
+    whim_task_destroy(task);
+}
+
+/* A text among ids becomes the ids that it is alone: a mark of the vocabulary, and the first token. */
+static void options_hold_among_ids(void **state)
+{
+    static const char *const options[] = {"", ",\"parse_special\":false",
+                                          ",\"add_special_tokens\":false"};
+    const whim_tokenizer *usual = api.tok;
+    whim_tokenizer *marked = open_file("cat tests/data/text/tiny/flags.json");
+    (void)state;
+    for (size_t i = 0; i < 2 * N_OF(options); i++) {
+        char body[128];
+        api.tok = i % 2 == 0 ? usual : marked;
+        snprintf(body, sizeof body, "{\"prompt\":[[\"<plain>\",5],\"<plain>\"]%s}", options[i / 2]);
+        whim_task *task = read_good(whim_llamacpp_read_completion, body);
+        const whim_ids *p = task->prompts;
+        assert_int_equal(p[0].n, p[1].n + 1);
+        assert_int_equal(memcmp(p[0].ids, p[1].ids, (size_t)p[1].n * sizeof *p[1].ids), 0);
+        assert_true(i % 2 == 0 || (p[1].n > 1) == (i / 2 == 1));
+        whim_task_destroy(task);
+    }
+    api.tok = usual;
+    whim_tokenizer_close(marked);
+}
+
+/* What is behind the part that is too much is not read, unless the prompt is cut. */
+static void mixed_prompts_end_at_the_context(void **state)
+{
+    char text[61], body[256];
+    (void)state;
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    snprintf(body, sizeof body, "{\"prompt\":[1,\"%s\",\"%s\",277]}", text, text);
+    assert_null(read_body(whim_llamacpp_read_completion, body));
+    assert_int_equal(read_fault.kind, WHIM_FAULT_CONTEXT);
+    snprintf(body, sizeof body, "{\"prompt\":[1,\"%s\",\"%s\",27],\"truncate_prompt_tokens\":9}",
+             text, text);
+    whim_task *task = read_good(whim_llamacpp_read_completion, body);
+    assert_true(task->prompts[0].n > api.ctx);
+    whim_task_destroy(task);
+}
+
 static void refuses_what_it_cannot_do(void **state)
 {
     (void)state;
@@ -49,6 +141,18 @@ static void refuses_what_it_cannot_do(void **state)
         {"{\"n_predict\":1}", "prompt", "is missing"},
         {"{\"prompt\":\"a\",\"n_predict\":-3}", "n_predict", "must be"},
         {"{\"prompt\":\"a\",\"n_probs\":21}", "n_probs", "must be"},
+        {"{\"prompt\":{}}", "prompt", "prompt_string"},
+        {"{\"prompt\":[{\"prompt_string\":\"a\",\"multimodal_data\":[\"\"]}]}", "prompt",
+         "reads text only"},
+        {"{\"prompt\":{\"prompt_string\":\"a\",\"multimodal_data\":{\"a\":1}}}", "prompt",
+         "reads text only"},
+        {"{\"prompt\":{\"prompt_string\":\"a\",\"multimodal_data\":false}}", "prompt",
+         "reads text only"},
+        {"{\"prompt\":[\"a\",277]}", "prompt", "from 0 to"},
+        {"{\"prompt\":[\"a\",4294967297]}", "prompt", "from 0 to"},
+        {"{\"prompt\":[\"a\",1],\"parse_special\":3}", "parse_special", "must be"},
+        {"{\"prompt\":[1,\"a\",null]}", "prompt", ""},
+        {"{\"prompt\":\"a\",\"response_fields\":[3]}", "response_fields", ""},
         {"{\"prompt\":\"a\",\"lora\":[{\"id\":0}]}", "lora", "is not supported"},
         {"{\"prompt\":\"a\",\"post_sampling_probs\":true}", "post_sampling_probs", "is not"},
         {"{\"prompt\":\"a\",\"logit_bias\":[[null,1]]}", "logit_bias", "entry 0 is none"},
@@ -180,7 +284,7 @@ static const whim_job_event events[] = {ADMITTED, TOKEN(0, 1, "a\n"), TOKEN(0, 2
     "\"presence_penalty\":0,\"frequency_penalty\":0,\"xtc_probability\":0,\"xtc_threshold\":0,"   \
     "\"typical_p\":1.0,\"mirostat\":0,"                                                           \
     "\"ignore_eos\":false,\"stream\":" stream                                                     \
-    ",\"n_probs\":0,\"stop\":[]},\"prompt\":\"\\u0001\","                                         \
+    ",\"n_probs\":0,\"stop\":[],\"logit_bias\":[]},\"prompt\":\"\\u0001\","                       \
     "\"has_new_line\":" line ",\"truncated\":false,\"stop_type\":\"" why                          \
     "\",\"stopping_word\":\"\",\"tokens_cached\":2,\"timings\":{\"cache_n\":2," SPEED(            \
         "prompt", "-1") "," SPEED("predicted", "2") "}}"
@@ -200,6 +304,26 @@ static void answers_are_told(void **state)
                      "2") ",\"stop\":false}\n\n"
                           "data: {\"index\":0,\"content\":\"\",\"tokens\":[]," COUNTS("2") "," END(
                               "true", "limit", "true") "\n\n");
+}
+
+static void answers_are_cut_down(void **state)
+{
+    (void)state;
+    const char *fields = ",\"response_fields\":[\"content\",\"none\",\"timings/prompt_n\"]";
+    const char *cut = "{\"content\":\"a\\nb\",\"timings/prompt_n\":-1}";
+    char body[128], stream[128];
+    snprintf(body, sizeof body, BODY("%s"), fields);
+    snprintf(stream, sizeof stream, BODY("%s,\"stream\":true"), fields);
+    assert_string_equal(answer(body, events, N_OF(events)), cut);
+    assert_non_null(strstr(answer(stream, events, N_OF(events)),
+                           "\"tokens_evaluated\":1,\"stop\":false}\n\ndata: {\"content\":\"\","
+                           "\"timings/prompt_n\":-1}\n\n"));
+    assert_string_equal(answer(BODY(",\"response_fields\":[\"content/a\"]"), events, N_OF(events)),
+                        "{}");
+    assert_string_equal(answer(BODY(",\"temperature\":0.8,\"response_fields\":["
+                                    "\"generation_settings/temperature\"]"),
+                               events, N_OF(events)),
+                        "{\"generation_settings/temperature\":0.800000012}");
 }
 
 static void several_are_a_list(void **state)
@@ -240,11 +364,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_fields),
+        cmocka_unit_test(ignored_ends_are_biases),
+        cmocka_unit_test(prompts_are_mixed),
+        cmocka_unit_test(options_hold_among_ids),
+        cmocka_unit_test(mixed_prompts_end_at_the_context),
         cmocka_unit_test(refuses_what_it_cannot_do),
         cmocka_unit_test(gaps_are_marked),
         cmocka_unit_test(gaps_are_cut),
         cmocka_unit_test(models_without_marks_say_so),
         cmocka_unit_test(answers_are_told),
+        cmocka_unit_test(answers_are_cut_down),
         cmocka_unit_test(several_are_a_list),
         cmocka_unit_test(server_is_told),
     };

@@ -257,6 +257,10 @@ static void a_chunk_has_the_logprobs_of_its_tokens(void **state)
                                 "\"token_ids\":[259]}"));
     assert_int_equal(last_cfg.params.n_logprob, 2);
     assert_true(last_cfg.params.want_logprob);
+    got = chat("{" HI ",\"logprobs\":true,\"top_logprobs\":1,\"return_tokens_as_token_ids\":true}",
+               events, N_OF(events));
+    assert_non_null(strstr(got, "[{\"token\":\"token_id:263\",\"logprob\":-0.25,\"bytes\":[104,"));
+    assert_non_null(strstr(got, "\"top_logprobs\":[{\"token\":\"token_id:263\",\"logprob\":"));
     /* without top_logprobs the list is there, and empty where none came */
     got = chat("{" HI ",\"logprobs\":true}", events, N_OF(events));
     assert_non_null(strstr(got, "\"refusal\":null},\"finish_reason\":\"stop\"}"));

@@ -153,6 +153,10 @@ static void a_token_is_told_beside_one_that_ends_alike(void **state)
     if (strstr(got, want) == NULL) {
         fail_msg("%s is not in %s", want, got);
     }
+    got = complete("{\"prompt\":[263],\"logprobs\":3,\"return_tokens_as_token_ids\":true}", events,
+                   N_OF(events));
+    assert_non_null(strstr(got, "\"tokens\":[\"token_id:277\"]"));
+    assert_non_null(strstr(got, "{\"token_id:34\":-0.5,\"token_id:263\":-1,\"token_id:277\":-4}"));
 }
 
 /* A token of one byte that is no character by itself, from an id on. */
@@ -385,6 +389,19 @@ static void large_requests_keep_nobody_waiting(void **state)
     whim_str_deinit(&body);
 }
 
+/* What was accepted is not refused for want of memory any more, not even half said. */
+static void accepted_streams_have_no_share(void **state)
+{
+    static const whim_job_event events[] = {ADMITTED, TOKEN(0, 97, "a"),
+                                            CHOICE_END(0, WHIM_END_LENGTH)};
+    (void)state;
+    int32_t had = whim_budget_share(5);
+    const char *got = complete("{\"prompt\":[97],\"stream\":true}", events, N_OF(events));
+    assert_int_equal(whim_budget_share(had), 5);
+    assert_non_null(strstr(got, "\"text\":\"a\""));
+    assert_int_equal(exchange.began_share, 0);
+}
+
 /* An answer whose events never end leaves turns to the others. */
 static void endless_events_keep_nobody_waiting(void **state)
 {
@@ -400,6 +417,7 @@ static void endless_events_keep_nobody_waiting(void **state)
                                         .client = "c",
                                         .request_id = "req-0"},
                             .write_limit = -1};
+    const whim_http_request asked = first.request; /* a body is dropped once it is read */
     script = endless;
     n_script = N_OF(endless);
     atomic_store(&repeated, endless);
@@ -408,7 +426,7 @@ static void endless_events_keep_nobody_waiting(void **state)
     whim_str_deinit(&exchange.body);
     whim_str_deinit(&exchange.headers);
     /* Not by call, which waits for all answers to be over. */
-    exchange = (whim_exchange){.request = first.request, .write_limit = -1};
+    exchange = (whim_exchange){.request = asked, .write_limit = -1};
     script = other;
     n_script = N_OF(other);
     whim_route_completions(&api, &exchange);
@@ -466,6 +484,7 @@ int main(void)
         cmocka_unit_test(echo_alone_generates_nothing),
         cmocka_unit_test(large_replies_keep_nobody_waiting),
         cmocka_unit_test(large_requests_keep_nobody_waiting),
+        cmocka_unit_test(accepted_streams_have_no_share),
         cmocka_unit_test(endless_events_keep_nobody_waiting),
         cmocka_unit_test(an_echo_has_a_limit),
         cmocka_unit_test(token_ids_are_given_when_asked_for),

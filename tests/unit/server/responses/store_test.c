@@ -127,12 +127,35 @@ static void the_last_used_stay(void **state)
     whim_response_store_destroy(store);
 }
 
+/* Where there is little memory for requests, less of it is for what is kept. */
+static void a_limit_may_come_later(void **state)
+{
+    static char large[4000];
+    char id[16];
+    (void)state;
+    memset(large, '7', sizeof large - 1);
+    store = whim_response_store_create(WHIM_RESPONSES_BYTES);
+    for (int i = 0; i < 20; i++) {
+        snprintf(id, sizeof id, "r%d", i);
+        put(id, NULL, large);
+    }
+    assert_true(has("r0"));
+    whim_response_store_limit(store, INT64_MAX);
+    assert_true(has("r1"));
+    whim_response_store_limit(store, 4 * 4096 + 2048);
+    assert_true(has("r1") && has("r0") && has("r19") && has("r18") && !has("r17"));
+    put("s", NULL, large);
+    assert_true(has("s") && !has("r1"));
+    whim_response_store_destroy(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conversations_come_whole),
         cmocka_unit_test(answers_come_back_and_go),
         cmocka_unit_test(the_last_used_stay),
+        cmocka_unit_test(a_limit_may_come_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole server, with a real model, when one allocation fails: the first, the second, and so on
+ * through a request of every route, on whichever thread it is. Each time the client is told an
+ * error or has the right answer, and is closed on without a word only where there is no connection
+ * yet; and the next request is as if nothing had been. */
+#include "base/heap/faults.h"
+#include "base/json.h"
+#include "server/server.h"
+
+#include "unit/library/library_fixture.h"
+
+#include "library/library.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sys/socket.h>
+
+/* Each place at first, then fewer: the time is bounded. */
+enum { EACH = 40, SPREAD = 6 };
+
+/* The connection and its exchange, without which nothing can be said, and what threads still do of
+ * the request before. */
+enum { BEFORE_REQUEST = 4 };
+
+typedef struct row {
+    const char *name, *method, *path, *body;
+    const char *at; /* what stands before the texts of the answer, which are in quotes */
+    bool is_stream;
+    bool varies; /* its length does; else it is compared where there are no texts */
+} row;
+
+#define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]"
+#define FEW "\"temperature\":0,\"max_tokens\":5,\"ignore_eos\":true"
+#define QUIET "\"chat_template_kwargs\":{\"enable_thinking\":false}"
+#define TOOL                                                                                   \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":" \
+    "\"object\",\"properties\":{},\"additionalProperties\":false}}}]"
+
+static const row rows[] = {
+    {"completions", "POST", "/v1/completions", "{\"prompt\":\"hello\"," FEW "}",
+     "\"text\":", false},
+    {"echo", "POST", "/v1/completions",
+     "{\"prompt\":\"hello\",\"echo\":true,\"logprobs\":2," FEW "}", "\"text\":", false},
+    {"chat", "POST", "/v1/chat/completions",
+     "{" HI "," FEW ",\"logprobs\":true,\"top_logprobs\":3,\"n\":2,\"stop\":[\"zz\"]}",
+     "\"content\":", false},
+    {"chat stream", "POST", "/v1/chat/completions", "{" HI "," FEW ",\"stream\":true}",
+     "\"content\":", true},
+    {"call", "POST", "/v1/chat/completions",
+     "{" HI "," TOOL "," QUIET ",\"tool_choice\":\"required\",\"temperature\":0,\"max_tokens\":60}",
+     "\"name\":", false},
+    {"schema", "POST", "/v1/chat/completions",
+     "{" HI "," QUIET
+     ",\"temperature\":0,\"max_tokens\":30,\"response_format\":{\"type\":\"json_schema\","
+     "\"json_schema\":{\"name\":\"x\",\"schema\":{\"enum\":[\"a\",\"b\"]}}}}",
+     "\"content\":", false},
+    {"responses", "POST", "/v1/responses",
+     "{\"input\":\"hello\",\"temperature\":0,\"max_output_tokens\":5,\"ignore_eos\":true}",
+     "\"text\":", false},
+    {"messages", "POST", "/v1/messages", "{" HI "," FEW "}", "\"text\":", false},
+    {"count", "POST", "/v1/messages/count_tokens", "{" HI "}", NULL, false},
+    {"ollama chat", "POST", "/api/chat",
+     "{" HI ",\"stream\":false,\"options\":{\"temperature\":0,\"num_predict\":5}}",
+     "\"content\":", false},
+    {"ollama generate", "POST", "/api/generate",
+     "{\"prompt\":\"hello\",\"stream\":false,\"options\":{\"temperature\":0,\"num_predict\":5}}",
+     "\"response\":", false},
+    {"completion", "POST", "/completion",
+     "{\"prompt\":\"hello\",\"n_predict\":5,\"temperature\":0,\"n_probs\":2}",
+     "\"content\":", false},
+    {"tokenize", "POST", "/tokenize", "{\"content\":\"hello\",\"with_pieces\":true}",
+     "\"piece\":", false},
+    {"detokenize", "POST", "/detokenize", "{\"tokens\":[7,4,11,11,14]}", "\"content\":", false},
+    {"template", "POST", "/apply-template", "{" HI "}", "\"prompt\":", false},
+    {"models", "GET", "/v1/models", "", NULL, false},
+    {"tags", "GET", "/api/tags", "", NULL, false},
+    {"show", "POST", "/api/show", "{\"model\":\"tiny\"}", NULL, false},
+    {"props", "GET", "/props", "", NULL, false},
+    {"slots", "GET", "/slots", "", NULL, false},
+    {"tokenizer", "GET", "/tokenizer_info", "", NULL, false},
+    {"requests", "GET", "/requests", "", NULL, false},
+    {"metrics", "GET", "/metrics", "", NULL, .varies = true},
+    {"history", "GET", "/metrics/history", "", NULL, .varies = true},
+    {"openapi", "GET", "/openapi.json", "", NULL, false},
+    {"version", "GET", "/version", "", NULL, false},
+    {"page", "GET", "/", "", NULL, false},
+    {"health", "GET", "/health", "", NULL, .varies = true},
+    {"unknown", "GET", "/nowhere", "", NULL, false},
+};
+enum { N_ROW = sizeof rows / sizeof rows[0] };
+
+static whim_log log_of;
+static whim_server *server;
+
+/* --- the server ------------------------------------------------------------------------------- */
+
+static int open_all(void **state)
+{
+    static const char *const hosts[] = {"127.0.0.1"};
+    whim_json_count_memory();
+    whim_log_init(&log_of, STDERR_FILENO, WHIM_LOG_ERROR);
+    open_tiny(state);
+    whim_diag diag = {""};
+    const whim_server_cfg cfg = {.http = {.hosts = hosts, .n_host = 1, .log = &log_of}};
+    assert_int_equal(whim_server_open(&cfg, &server, &diag), WHIM_ERR_OK);
+    assert_int_equal(whim_server_start(server, &diag), WHIM_ERR_OK);
+    whim_api api = {.model = model,
+                    .tok = whim_library_text(model)->tok,
+                    .n_vocab = whimbrel_get_info(model)->n_vocab,
+                    .name = "tiny",
+                    .fingerprint = "fp_0",
+                    .ctx = whim_service_ctx(whim_library_service(model)),
+                    .n_slot = 4,
+                    .sampling = {.size = sizeof api.sampling},
+                    .version = "1",
+                    .commit = "c",
+                    .isa = "i",
+                    .log = &log_of};
+    whimbrel_get_sampling(model, &api.sampling);
+    whim_server_set_ready(server, &api);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    whim_server_detach(server);
+    whim_library_stop(model);
+    whim_server_close(server);
+    whim_log_deinit(&log_of);
+    return close_tiny(state);
+}
+
+/* --- one request ------------------------------------------------------------------------------ */
+
+typedef struct answer {
+    char bytes[1 << 19];
+    size_t n;
+    char texts[1 << 16]; /* those behind row.at, joined */
+    size_t n_body;
+    int status;    /* 0: closed without an answer */
+    bool is_whole; /* as far as its length or its end says */
+} answer;
+
+static void read_texts(answer *a, const char *at)
+{
+    size_t n = 0;
+    a->texts[0] = '\0';
+    for (const char *p = a->bytes; at != NULL && (p = strstr(p, at)) != NULL;) {
+        p += strlen(at);
+        p += *p == ' ';
+        for (p += *p == '"';
+             *p != '\0' && (*p != '"' || p[-1] == '\\') && n + 2 < sizeof a->texts;) {
+            a->texts[n++] = *p++;
+        }
+        a->texts[n] = '\0';
+    }
+}
+
+/* Everything until the server closes; it is stuck where that takes a minute. */
+static void ask(const row *r, answer *a)
+{
+    static char request[4096];
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)whim_server_port(server)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct timeval minute = {.tv_sec = 60};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ssize_t got;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &minute, sizeof minute);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    int n = snprintf(request, sizeof request,
+                     "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                     "Content-Length: %zu\r\n\r\n%s",
+                     r->method, r->path, strlen(r->body), r->body);
+    assert_true(n < (int)sizeof request);
+    (void)send(fd, request, (size_t)n, MSG_NOSIGNAL);
+    a->n = 0;
+    while ((got = recv(fd, a->bytes + a->n, sizeof a->bytes - 1 - a->n, 0)) > 0) {
+        a->n += (size_t)got;
+    }
+    if (got < 0 && errno != ECONNRESET) {
+        fail_msg("%s: no end of the answer (%s)", r->name, strerror(errno));
+    }
+    close(fd);
+    a->bytes[a->n] = '\0';
+    a->status = strncmp(a->bytes, "HTTP/1.1 ", 9) == 0 ? atoi(a->bytes + 9) : 0;
+    const char *body = strstr(a->bytes, "\r\n\r\n"), *length = strstr(a->bytes, "Content-Length: ");
+    a->is_whole = body != NULL &&
+                  (length != NULL && length < body ? strlen(body + 4) == (size_t)atoll(length + 16)
+                                                   : strstr(body, "\r\n0\r\n\r\n") != NULL);
+    a->n_body = body != NULL ? strlen(body + 4) : 0;
+    read_texts(a, r->at);
+}
+
+static bool tells_error(const row *r, const answer *a)
+{
+    return r->is_stream && strstr(a->bytes, "\"error\"") != NULL;
+}
+
+static bool is_like(const row *r, const answer *a, const answer *right)
+{
+    if (r->at != NULL) {
+        return strcmp(a->texts, right->texts) == 0;
+    }
+    const bool is_bare = a->n_body == 0 && a->status != 200; /* an error that is its status alone */
+    return r->varies || is_bare || a->n_body == right->n_body;
+}
+
+/* What is left of memory runs out for nobody: an error says so, and is no fault of the request. */
+static void check(const row *r, const answer *a, const answer *right, int64_t n)
+{
+    const bool is_early = n <= BEFORE_REQUEST && a->status == 0;
+    const bool is_cut = a->status == 200 && !a->is_whole;
+    bool is_error = is_early || is_cut || a->status == 503 || a->status == 529 || tells_error(r, a);
+    bool is_right = a->is_whole && a->status == right->status && is_like(r, a, right);
+    if (!is_error && !is_right) {
+        fail_msg("%s, allocation %lld: status %d, expected an error that says why, or \"%s\": %s",
+                 r->name, (long long)n, a->status, right->texts, a->bytes);
+    }
+}
+
+static void is_idle(const row *r, int64_t n)
+{
+    for (int i = 0; i < 30000 && whim_server_active(server) > 0; i++) {
+        usleep(1000);
+    }
+    if (whim_server_active(server) > 0) {
+        fail_msg("%s, allocation %lld: something is stuck", r->name, (long long)n);
+    }
+}
+
+/* --- the sweep -------------------------------------------------------------------------------- */
+
+static void sweep(const row *r)
+{
+    static answer right, a;
+    ask(r, &right); /* a first time, for what is made once */
+    whim_alloc_fail_nth(INT64_MAX);
+    ask(r, &right);
+    is_idle(r, 0);
+    int64_t n = 1, seen = whim_alloc_seen();
+    if ((right.status != 200 && strcmp(r->name, "unknown") != 0) || !right.is_whole ||
+        (r->at != NULL && right.texts[0] == '\0')) {
+        fail_msg("%s: %s", r->name, right.bytes);
+    }
+    for (; n <= seen; n += n < EACH ? 1 : 1 + n / SPREAD) {
+        whim_alloc_fail_nth(n);
+        ask(r, &a);
+        is_idle(r, n);
+        whim_alloc_fail_nth(0);
+        check(r, &a, &right, n);
+    }
+    assert_true(n > 2);
+    ask(r, &a);
+    assert_int_equal(a.status, right.status);
+    assert_string_equal(a.texts, right.texts);
+}
+
+static void every_route(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_ROW; i++) {
+        sweep(&rows[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_route),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
