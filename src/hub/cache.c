@@ -179,23 +179,44 @@ whim_err whim_hub_link(const whim_hub_repo *repo, const char *commit, const whim
 
 /* --- whole models ----------------------------------------------------------------------------- */
 
-static whim_err shard_find(whim_hub_listing *listing, const whim_json *map, const char *path,
-                           const char **name, whim_diag *diag)
+/* The first shard of the map that the listing lacks; stops there. */
+static whim_err shard_find(whim_hub_listing *listing, whim_json_members *walk, const char **name)
 {
-    whim_json_iter iter = {.obj = map};
-    const char *last = "";
-    while (whim_json_next(&iter)) {
+    WHIM_TRY(whim_json_members_enter(walk));
+    for (bool more = true;;) {
+        whim_json *value;
         const char *shard = NULL;
-        if (!whim_json_as_string(iter.value, &shard) || !whim_hub_name_is_safe(shard)) {
-            return whim_fail(diag, WHIM_ERR_CORRUPT,
-                             "%s: \"weight_map.%.200s\" is not a plain file name", path, iter.key);
+        whim_err err = WHIM_ERR_OK;
+        WHIM_TRY(whim_json_members_next(walk, &more));
+        if (!more) {
+            return WHIM_ERR_OK;
         }
-        if (strcmp(shard, last) != 0 && whim_hub_listing_find(listing, shard) == NULL) {
+        WHIM_TRY(whim_json_members_value(walk, &value));
+        if (!whim_json_as_string(value, &shard) || !whim_hub_name_is_safe(shard)) {
+            err = whim_fail(walk->diag, WHIM_ERR_CORRUPT,
+                            "%s: \"weight_map.%.200s\" is not a plain file name", walk->path,
+                            whim_str_text(&walk->key));
+        } else if (whim_hub_listing_find(listing, shard) == NULL) {
             *name = whim_arena_strndup(&listing->arena, shard, (int64_t)strlen(shard));
-            return *name != NULL ? WHIM_ERR_OK
-                                 : whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory");
+            err = *name != NULL ? WHIM_ERR_OK
+                                : whim_fail(walk->diag, WHIM_ERR_NO_MEMORY, "out of memory");
         }
-        last = shard;
+        whim_json_free(value);
+        if (err != WHIM_ERR_OK || *name != NULL) {
+            return err;
+        }
+    }
+}
+
+static whim_err index_find(whim_hub_listing *listing, whim_json_members *walk, const char **name)
+{
+    for (bool more = true; *name == NULL;) {
+        WHIM_TRY(whim_json_members_next(walk, &more));
+        if (!more) {
+            break;
+        }
+        bool map = strcmp(whim_str_text(&walk->key), "weight_map") == 0;
+        WHIM_TRY(map ? shard_find(listing, walk, name) : whim_json_members_value(walk, NULL));
     }
     return WHIM_ERR_OK;
 }
@@ -206,8 +227,7 @@ whim_err whim_hub_shard_missing(whim_hub_listing *listing, const char *folder, c
     char path[WHIM_HUB_PATH_MAX];
     char *text;
     int64_t n;
-    whim_json *json;
-    const whim_json *map = NULL;
+    whim_json_members walk;
     *name = NULL;
     if (whim_hub_listing_find(listing, "model.safetensors") != NULL ||
         whim_hub_listing_find(listing, index_name) == NULL) {
@@ -215,15 +235,10 @@ whim_err whim_hub_shard_missing(whim_hub_listing *listing, const char *folder, c
     }
     WHIM_TRY(whim_hub_path(path, diag, "%s/%s", folder, index_name));
     WHIM_TRY(whim_file_read_all(path, index_limits.max_bytes, &text, &n, diag));
-    whim_err err = whim_json_parse(&json, text, n, index_limits, path, diag);
+    whim_err err = whim_json_members_open(&walk, text, n, index_limits, path, diag);
+    err = err == WHIM_ERR_OK ? index_find(listing, &walk, name) : err;
+    whim_json_members_close(&walk);
     whim_free(text);
-    WHIM_TRY(err);
-    whim_json_scope scope = {.obj = json, .path = path, .prefix = "", .diag = diag};
-    err = whim_json_get_object(&scope, "weight_map", &map);
-    if (err == WHIM_ERR_OK && map != NULL) {
-        err = shard_find(listing, map, path, name, diag);
-    }
-    whim_json_free(json);
     return err;
 }
 

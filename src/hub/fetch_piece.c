@@ -109,21 +109,24 @@ static whim_err land(void *ctx, const whim_hub_reply *reply, const char *bytes, 
     return WHIM_ERR_OK;
 }
 
-/* The address to ask: the one that a redirect led to, or the hub's own. */
-static bool url_choose(whim_hub_fetch_run *f, whim_hub_blob_job *blob, char url[WHIM_HUB_URL_MAX])
+/* The address to ask: the one that a redirect led to (*is_known), or the hub's own. */
+static whim_err url_choose(whim_hub_fetch_run *f, whim_hub_blob_job *blob,
+                           char url[WHIM_HUB_URL_MAX], bool *is_known, whim_diag *diag)
 {
+    whim_err err = WHIM_ERR_OK;
     pthread_mutex_lock(&blob->lock);
-    bool known = blob->url[0] != '\0';
+    *is_known = blob->url[0] != '\0';
     snprintf(url, WHIM_HUB_URL_MAX, "%s", blob->url);
     pthread_mutex_unlock(&blob->lock);
-    if (!known) {
+    if (!*is_known) {
         whim_str text = {0};
         whim_str_printf(&text, "%s/%s/resolve/%s/", f->cfg->endpoint, f->repo->ref->id, f->commit);
         whim_hub_url_encode(&text, blob->file->name, true);
         snprintf(url, WHIM_HUB_URL_MAX, "%s", whim_str_text(&text));
+        err = text.failed ? whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory") : WHIM_ERR_OK;
         whim_str_deinit(&text);
     }
-    return known;
+    return err;
 }
 
 static void url_remember(whim_hub_blob_job *blob, const char *url)
@@ -139,11 +142,11 @@ static whim_err span_try(whim_hub_fetch_run *f, whim_hub_conn *conn, whim_hub_bl
                          landing *l, whim_hub_reply *reply, bool *done, whim_diag *diag)
 {
     char url[WHIM_HUB_URL_MAX];
-    bool known = url_choose(f, blob, url);
-    bool whole = l->at == 0 && l->end == blob->partial.bytes;
+    bool known, whole = l->at == 0 && l->end == blob->partial.bytes;
+    *done = false;
+    WHIM_TRY(url_choose(f, blob, url, &known, diag));
     whim_hub_request request = {
         .url = url, .from = l->at, .to = whole ? 0 : l->end, .sink = land, .ctx = l};
-    *done = false;
     whim_err err = whim_hub_try(conn, &request, reply, diag);
     if (l->stands_by) {
         *done = true;

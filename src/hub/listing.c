@@ -15,7 +15,7 @@
 enum { MAX_DEPTH = 4 }; /* folders inside a snapshot that are looked into */
 
 /* Some twenty values for a file. */
-enum { LISTING_BYTES = 128 << 20, LISTING_DEPTH = 64, LISTING_VALUES = 16 << 20 };
+enum { LISTING_BYTES = 128 << 20, LISTING_DEPTH = 64, LISTING_VALUES = 4 << 20 };
 
 void whim_hub_listing_deinit(whim_hub_listing *listing)
 {
@@ -96,14 +96,14 @@ static whim_err sibling_take(whim_hub_listing *listing, const whim_json *value,
         listing->n_unsafe++;
         return WHIM_ERR_OK;
     }
-    WHIM_TRY(whim_json_get_int(&scope, "size", 0, INT64_MAX / 4, &file.bytes));
+    WHIM_TRY(whim_json_get_int(&scope, "size", 0, WHIM_HUB_SIZE_MAX, &file.bytes));
     WHIM_TRY(whim_json_get_string(&scope, "blobId", &oid));
     WHIM_TRY(whim_json_get_object(&scope, "lfs", &lfs));
     if (lfs != NULL) {
         whim_json_scope inner = {
             .obj = lfs, .path = top->path, .prefix = "siblings[].lfs.", .diag = top->diag};
         WHIM_TRY(whim_json_get_string(&inner, "sha256", &sha));
-        WHIM_TRY(whim_json_get_int(&inner, "size", 0, INT64_MAX / 4, &file.bytes));
+        WHIM_TRY(whim_json_get_int(&inner, "size", 0, WHIM_HUB_SIZE_MAX, &file.bytes));
         oid = sha; /* the blob's own id is that of the pointer */
     }
     etag_take(&file, oid);

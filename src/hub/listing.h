@@ -17,6 +17,9 @@
 
 enum { WHIM_HUB_ETAG_MAX = 65, WHIM_HUB_FILES_MAX = 200000 };
 
+/* Of one file: so many files of that size still have a sum in 64 bits. */
+#define WHIM_HUB_SIZE_MAX (INT64_C(1) << 45)
+
 typedef struct whim_hub_file {
     const char *name; /* with slashes, below the repository */
     int64_t bytes;    /* -1: not told */

@@ -295,6 +295,9 @@ whim_err whim_hub_pull(const whim_hub_cfg *cfg, const whim_hub_ref *ref,
     whim_err err = pull_run(&p, path);
     whim_hub_listing_deinit(&p.listing);
     whim_hub_conn_destroy(p.conn);
+    if (err == WHIM_ERR_NO_MEMORY) { /* not everybody who returns it says it */
+        whim_fail(diag, err, "out of memory");
+    }
     return err;
 }
 

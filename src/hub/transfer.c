@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests by libcurl. */
 #include "hub/transfer.h"
+#include "hub/listing.h"
 
 #include <stddef.h>
 
@@ -137,7 +138,7 @@ static int64_t number_take(const char *text)
 {
     char *end;
     long long value = strtoll(text, &end, 10);
-    return end != text && value >= 0 ? value : -1;
+    return end != text && value >= 0 && value <= WHIM_HUB_SIZE_MAX ? value : -1;
 }
 
 static size_t on_header(char *line, size_t size, size_t n, void *ctx)

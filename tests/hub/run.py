@@ -67,11 +67,12 @@ class Case:
 
 def collect():
     import test_broken
+    import test_memory
     import test_pull
     import test_shelf
     import test_system
     found = []
-    for module in (test_pull, test_broken, test_shelf, test_system):
+    for module in (test_pull, test_broken, test_memory, test_shelf, test_system):
         found += [(f"{module.__name__[5:]}/{k[5:]}", v) for k, v in vars(module).items() if k.startswith("test_")]
     return found
 

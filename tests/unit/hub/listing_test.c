@@ -65,6 +65,8 @@ static void refuses_the_rest(void **state)
         "{\"sha\":\"" COMMIT "\",\"siblings\":[{\"rfilename\":\"a\",\"size\":-1}]}",
         "{\"sha\":\"" COMMIT
         "\",\"siblings\":[{\"rfilename\":\"a\",\"size\":9223372036854775807}]}",
+        "{\"sha\":\"" COMMIT
+        "\",\"siblings\":[{\"rfilename\":\"a\",\"size\":35184372088833}]}", /* 2^45 + 1 */
         "{\"sha\":\"" COMMIT "\",\"siblings\":[{\"rfilename\":\"a\",\"lfs\":7}]}",
         "{\"sha\":\"" COMMIT "\",\"siblings\":[",
     };
