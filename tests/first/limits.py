@@ -112,7 +112,7 @@ def one_gigabyte(r):
 def too_small(r):
     if skip_without_model(r, "too small"):
         return
-    with Group(memory_limit=204 << 20) as group:
+    with Group(memory_limit=228 << 20) as group:
         if not group.ok:
             r.skip("too small", "no control group can be made here")
             return

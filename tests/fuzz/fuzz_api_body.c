@@ -2,6 +2,7 @@
 /* A request's body, as chat, as raw prompts of two dialects and as a gap: read into a generation request or refused with a
  * message; what was read is within its limits, and what is written from it is JSON again. */
 #include "fuzz_tokenizer.h"
+#include "library/model_impl.h"
 #include "server/llamacpp/llamacpp.h"
 #include "server/openai/openai.h"
 
@@ -14,7 +15,9 @@ static const whim_api *open_api(void)
         "\"<|fim_prefix|>\":4,\"<|fim_suffix|>\":5,\"<|fim_middle|>\":6},\"merges\":[\"a b\"],"
         "\"byte_fallback\":false,\"unk_token\":\"<s>\"},\"added_tokens\":[{\"id\":3,\"content\":"
         "\"<s>\",\"special\":true}]}";
+    static whimbrel_model model = {.text = {.stop_ids = {3}, .n_stop_id = 1}};
     static whim_api api = {
+        .model = &model,
         .name = "m",
         .n_vocab = 7,
         .ctx = 64,

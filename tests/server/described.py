@@ -20,6 +20,7 @@ VOCABULARY = 49152
 NO_TOKENS = "/infill"  # the default model has none for it, so that every request is refused
 FEW = 2
 GENERATING = ("/completions", "/responses", "/messages", "/completion", "/api/chat", "/api/generate")
+FORMS = ("regex", "choice", "response_format", "text", "format", "output_config", "output_format", "tool_choice")
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict", "num_predict", "n", "n_cmpl")
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 
@@ -108,6 +109,8 @@ def make_possible(body):
             at["regex"] = "[a-z]{1,4}"
         if at.get("choice") is not None:
             at["choice"] = ["yes", "no"]
+        if any(body.get(form) or at.get(form) for form in FORMS):
+            at.pop("allowed_token_ids", None)  # ids at random cannot write what the answer is held to
     if body.get("best_of") is not None:
         body["best_of"] = body.get("n") or 1
     if "suffix" in body:
@@ -150,7 +153,7 @@ def as_generated():
     fields times alternatives are too many."""
     tested = document()
     for field in [name for name in tested["components"]["schemas"]["ChatRequest"]["properties"]
-                  if name.startswith(("dry_", "xtc_", "bad_words", "allowed_token", "truncate_"))]:
+                  if name.startswith(("dry_", "xtc_", "bad_words", "allowed_token", "trunc", "return_tokens_as"))]:
         del tested["components"]["schemas"]["ChatRequest"]["properties"][field]
     return tested
 

@@ -3,6 +3,7 @@
 """Hostile inputs and the status of each. After every one an ordinary request on a new connection gives the same
 answer as before. GONE: the server closes without an answer."""
 import json
+import os
 import random
 import re
 import select
@@ -12,7 +13,7 @@ import sys
 import threading
 import time
 
-from rawhttp import (LIMIT, Reader, Report, Server, connect, events, exchange, get, post, request_bytes,
+from rawhttp import (LIMIT, MODEL, Reader, Report, Server, connect, events, exchange, get, post, request_bytes,
                      skip_without_model)
 
 GONE = None
@@ -212,6 +213,21 @@ def field_rows():
     yield "tokenize of 4 MB without a blank", posted("/tokenize", {"prompt": "a" * 4_000_000}), (200, 400, 413)
 
 
+def template_rows():
+    """What the model's template cannot do says where, but not in which folder of the server."""
+    yield "template that fails", posted(CHAT, said("hi", chat_template_kwargs={"messages": 7})), 400
+    yield "template that adds texts to numbers", posted("/apply-template", {"messages": [
+        {"role": "user", "content": "a"}], "chat_template_kwargs": {"messages": [{"role": 1, "content": 2}]}}), 400
+
+
+def about_rows():
+    """What the server tells of itself says nothing of its folders."""
+    for path in ("/props", "/slots", "/v1/models", "/api/tags", "/api/ps", "/api/version", "/metrics", "/health",
+                 "/version", "/requests", "/metrics/history", "/openapi.json"):
+        yield f"about: {path}", request_bytes("GET", path), 200
+    yield "about: /api/show", posted("/api/show", {"model": "m"}), (200, 404)
+
+
 def grammar_rows():
     """Schemas and patterns made to cost time or memory."""
     for pattern in ("(a+)+$", "(a|a)*b", "(a|aa)+$", "(.*)*", "((a*)*)*", "(x+x+)+y", "(a?){30}a{30}"):
@@ -239,7 +255,7 @@ def grammar_rows():
     yield "unsatisfiable: items", posted(CHAT, with_schema({"type": "array", "minItems": 3, "maxItems": 1})), 400
     yield "schema with a remote reference", posted(CHAT, with_schema({"$ref": "http://evil.example/s"})), 400
     yield "schema with a reference to nothing", posted(CHAT, with_schema({"$ref": "#/$defs/none"})), 400
-    yield "schema with a keyword that is not kept", posted(CHAT, with_schema({"type": "array", "contains": {}})), 400
+    yield "schema with a keyword that is not kept", posted(CHAT, with_schema({"type": "array", "uniqueItems": True})), 400
     yield "schema with 30 dependencies", posted(CHAT, with_schema(
         {"type": "object", "dependencies": {f"p{i}": [f"q{i}"] for i in range(30)}})), (200, 400)
     yield "oneOf of 40 that all fit", posted(CHAT, with_schema(
@@ -248,6 +264,9 @@ def grammar_rows():
     twice = {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 2} for i in range(29)} | {"a29": {"const": 1}}
     yield "schema that doubles 29 times", posted(CHAT, with_schema({"$defs": twice, "$ref": "#/$defs/a0"})), 400
     yield "schema whose opposite doubles", posted(CHAT, with_schema({"$defs": twice, "not": {"$ref": "#/$defs/a0"}})), 400
+    either = {f"a{i}": {"anyOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 2} for i in range(24)} | {"a24": {"const": 1}}
+    yield "different items of values that double", posted(CHAT, with_schema(
+        {"type": "array", "uniqueItems": True, "items": {"$ref": "#/$defs/a0"}, "$defs": either})), 400
     yield "schema with 50,000 items schemas", posted(CHAT, with_schema({"type": "array", "allOf": [{"items": {"a": 0}}] + [{"items": {}}] * 50000})), (200, 400)
     yield "schema with 120,000 names", posted(CHAT, with_schema({"type": "object", "allOf": [{"required": [f"{c}{i}" for i in range(60000)]} for c in "kj"]})), (200, 400)
     yield "schema that is not what it is", posted(CHAT, with_schema({"type": "object", "not": {"$ref": "#"}})), (200, 400)
@@ -278,7 +297,7 @@ def too_long(t):
     for path, body, words in (
             (COMPLETIONS, {"prompt": ids, "max_tokens": 1}, ("9000", "maximum context length is 8192 tokens")),
             (CHAT, said("word " * 9000), ("maximum context length is 8192 tokens",)),
-            (MESSAGES, said("word " * 9000), ("prompt is too long: ", "> 8192 maximum"))):
+            (MESSAGES, said("word " * 9000), ("prompt is too long: ", "> 8191 maximum"))):
         answer = post(t.port, path, body)
         t.report.equal(f"too long {path}", answer.status, 400)
         message = answer.json()["error"]["message"]
@@ -526,6 +545,8 @@ class Table:
             status, body = repr(error), b""
         want = want if isinstance(want, tuple) else (want,)
         self.report.check(name, status in want, f"status {status}, not {want}: {body[:200]!r}")
+        here = os.path.dirname(MODEL).encode()
+        self.report.check(f"{name}: no path of the server", here not in body, body[:300])
         if isinstance(status, int) and status >= 400:
             try:
                 message = json.loads(body)["error"]["message"]
@@ -546,7 +567,7 @@ def main():
         table = Table(server, report)
         loris = Loris(server.port)
         loris.start()
-        for rows in (wire_rows, body_rows, field_rows, grammar_rows):
+        for rows in (wire_rows, body_rows, field_rows, template_rows, about_rows, grammar_rows):
             for name, data, want in rows():
                 if only in name and server.alive():
                     table.row(name, data, want)

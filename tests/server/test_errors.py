@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of errors: status, type, code, param, in each dialect, as the clients see them."""
+import re
+
 import anthropic
 import openai
 import pytest
@@ -93,10 +95,29 @@ def test_context(small):
     assert str(n) in e.value.message
     with pytest.raises(anthropic.BadRequestError) as e:
         ant.messages.create(model="org/tiny", max_tokens=5, messages=[{"role": "user", "content": text}])
-    assert e.value.body["error"]["message"].startswith(f"prompt is too long: {n} tokens > {SMALL_CTX} maximum")
+    assert e.value.body["error"]["message"].startswith(f"prompt is too long: {n} tokens > {SMALL_CTX - 1} maximum")
     with pytest.raises(openai.BadRequestError) as e:
         openai_client(small, KEY).completions.create(model="org/tiny", prompt=text)
     assert e.value.code == "context_length_exceeded"
+
+
+@pytest.mark.parametrize("path, body", [
+    ("/v1/chat/completions", lambda text: {"messages": [{"role": "user", "content": text}]}),
+    ("/v1/completions", lambda text: {"prompt": text}),
+    ("/v1/responses", lambda text: {"input": text}),
+    ("/v1/messages", lambda text: {"max_tokens": 1, "messages": [{"role": "user", "content": text}]}),
+    ("/v1/messages/count_tokens", lambda text: {"messages": [{"role": "user", "content": text}]}),
+    ("/api/chat", lambda text: {"messages": [{"role": "user", "content": text}], "stream": False}),
+    ("/api/generate", lambda text: {"prompt": text, "stream": False}),
+    ("/completion", lambda text: {"prompt": text}),
+    ("/tokenize", lambda text: {"prompt": text}),
+    ("/tokenize", lambda text: {"messages": [{"role": "user", "content": text}]}),
+])
+def test_text_that_cannot_fit(small, path, body):
+    """A text that is too long whatever it says is refused before it is cut into tokens."""
+    answer = small.post(path, {"model": "org/tiny", **body("word " * 60000)}, headers={"x-api-key": KEY})
+    assert answer.status_code == 400
+    assert re.search(r"prompt is too long: at least \d+ tokens > \d+ maximum; a text of \d+ bytes cannot", answer.text)
 
 
 def test_context_end(small):

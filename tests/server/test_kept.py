@@ -2,9 +2,10 @@
 """Prompts that are kept over a restart: an agent's conversation goes on after a restart and after a kill with nothing
 computed again and the bits of one that was never stopped; where pages are kept by default, and how they are not; a disk
 that is full, and one that others fill. Counted by usage and /metrics, never by time."""
+import json
 import os
-import random
 import re
+import shutil
 import stat
 import subprocess
 import time
@@ -12,42 +13,9 @@ import urllib.request
 
 import pytest
 
-from serving import ROOT, Server, write_tokenizer
+from keeping import PAGE, PROMPT, ask, conversation, draw, model_fixture, serve
 
-N_VOCAB, CTX, PAGE = 83, 16384, 32
-PROMPT, NEW = 12000, 8
-MODELS = {"attention": "qwen3-f32", "hybrid": "qwen35-f32"}
-
-
-def draw(seed, n):
-    """Ids that the tiny tokenizer knows, the same for every run."""
-    r = random.Random(seed)
-    return [r.randrange(N_VOCAB) for _ in range(n)]
-
-
-@pytest.fixture(scope="module", params=sorted(MODELS))
-def model(request, tmp_path_factory):
-    """A tiny model, whose context holds an agent's prompt."""
-    path = tmp_path_factory.mktemp(request.param)
-    for file in (ROOT / "tests" / "data" / "golden" / MODELS[request.param]).iterdir():
-        (path / file.name).symlink_to(file)
-    write_tokenizer(path, N_VOCAB)
-    return path
-
-
-def serve(name, model, *args, ctx=CTX, **how):
-    return Server(f"kept-{name}", str(model), "--ctx", str(ctx), "--max-seqs", "2", "--threads", "1", *args, **how)
-
-
-def ask(server, prompt, n_new=NEW):
-    body = {"prompt": prompt, "max_tokens": n_new, "temperature": 0, "ignore_eos": True, "logprobs": 3, "return_token_ids": True}
-    answer = server.post("/v1/completions", body)
-    assert answer.status_code == 200, answer.text
-    choice, usage = answer.json()["choices"][0], answer.json()["usage"]
-    assert len(choice["token_ids"]) == n_new
-    logprobs = choice["logprobs"]
-    return ((choice["token_ids"], logprobs["token_logprobs"], logprobs["top_logprobs"]),
-            usage["prompt_tokens_details"]["cached_tokens"])
+model = model_fixture
 
 
 def pages(server, kind):
@@ -72,11 +40,6 @@ def settled(server):
         if now != last:
             last, since = now, time.monotonic()
         time.sleep(0.05)
-
-
-def conversation():
-    """What an agent sends in its first turn, and what a tool gave before its second."""
-    return draw(1, PROMPT), draw(2, 300)
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +98,38 @@ def test_a_kill_while_pages_are_written(model, wanted, tmp_path):
             server.process.wait()
             server.http.close()
     assert server.stop() == 0
+
+
+def place_of(folder, tail):
+    """The file of the tensor whose name ends so, and where it lies there."""
+    for file in folder.glob("*.safetensors"):
+        data = file.read_bytes()
+        front = 8 + int.from_bytes(data[:8], "little")
+        for name, tensor in json.loads(data[8:front]).items():
+            if name.endswith(tail):
+                return file, *(front + at for at in tensor["data_offsets"])
+    raise AssertionError(f"no tensor ends in {tail}")
+
+
+def test_weights_that_were_edited_in_place_find_no_old_pages(model, tmp_path):
+    """Some rows are changed where no sample of the file lies, and the file gets its time back."""
+    path = tmp_path / "model"
+    shutil.copytree(model, path)
+    args = ("--kv-dir", str(tmp_path / "kv"))
+    server = serve("before-edit", path, *args, ctx=512)
+    first, cached = ask(server, draw(4, 200))
+    assert cached == 0 and server.stop() == 0
+    weights, begin, end = place_of(path, "0.mlp.down_proj.weight")
+    assert end - begin > 4096
+    times = weights.stat()
+    with weights.open("r+b") as f:
+        f.seek(begin + (end - begin) // 4)
+        f.write(bytes(64))
+    os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
+    server = serve("after-edit", path, *args, ctx=512)
+    second, cached = ask(server, draw(4, 200))
+    assert server.stop() == 0
+    assert cached == 0 and second != first
 
 
 # --- the default -----------------------------------------------------------------------------------------------------

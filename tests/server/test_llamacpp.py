@@ -34,6 +34,10 @@ def test_completion_is_that_of_openai(server, oai):
     assert whole["prompt"].endswith(PROMPT) and whole["model"] == server.model
     assert whole["generation_settings"]["n_predict"] == 12 and whole["generation_settings"]["temperature"] == 0
     assert ask(server, **GREEDY)["tokens"] == []
+    speed = whole["timings"]  # of the tokens behind the first one
+    assert abs(speed["predicted_per_second"] * speed["predicted_ms"] / 1000 - 11) < 0.01
+    one = ask(server, **{**GREEDY, "n_predict": 1})["timings"]
+    assert one["predicted_n"] == 1 and one["predicted_per_second"] == one["predicted_per_token_ms"] == 0
 
 
 def test_stream_is_the_whole(server):

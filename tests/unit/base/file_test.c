@@ -122,7 +122,7 @@ static void handles_paths(void **state)
     assert_string_equal(whim_path_base("y.z"), "y.z");
     assert_true(whim_path_is_plain_name("model-00001.safetensors"));
     assert_true(whim_path_is_plain_name("..."));
-    static const char *const bad[] = {"", ".", "..", "a/b", "/a", "a\\b", "a\nb"};
+    static const char *const bad[] = {"", ".", "..", "a/b", "/a", "a\\b", "a\nb", "a\xc2\x9b"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_false(whim_path_is_plain_name(bad[i]));
     }

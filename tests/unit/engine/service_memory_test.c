@@ -2,6 +2,7 @@
 /* Memory that runs out under the service, at any place: a job that was accepted still has one last
  * event, and what it told before that is whole. */
 #include "base/alloc.h"
+#include "base/heap/faults.h"
 #include "unit/engine/service_fixture.h"
 #include "unit/text/text_fixture.h"
 
@@ -96,6 +97,64 @@ static void every_job_has_an_end(void **state)
     whim_tokenizer_close(tok);
 }
 
+/* A job under a service that keeps pages in a folder, where the n-th allocation fails; 0: none. False
+ * when it was refused. */
+static bool one_kept(const whim_service_cfg *cfg, int64_t n, told *t)
+{
+    whim_diag diag = {""};
+    whim_job *job = NULL;
+    whim_job_cfg ask = job_cfg(2, 130, MADE);
+    service = NULL;
+    whim_alloc_fail_nth(n);
+    whim_err err = whim_service_create(cfg, &service, &diag);
+    if (err == WHIM_ERR_OK) {
+        err = whim_service_submit(service, &ask, 1, &job, &diag);
+    }
+    assert_true(err == WHIM_ERR_OK || err == WHIM_ERR_NO_MEMORY);
+    if (err == WHIM_ERR_OK) {
+        tell_all(job, t);
+        whim_job_release(job);
+    }
+    whim_service_destroy(service); /* writes what is left */
+    service = NULL;
+    return err == WHIM_ERR_OK;
+}
+
+/* One failure while pages are written, or read: the answer is right or an error, and what lies on
+ * the disk then gives the next service the right one. */
+static void pages_on_disk_are_whole(void **state)
+{
+    (void)state;
+    static told whole, t;
+    char folder[] = "/tmp/whim_memory_XXXXXX", command[64];
+    whim_tokenizer *tok = open_file("cat tests/data/text/tiny/llama3.json");
+    whim_service_cfg cfg = service_cfg();
+    cfg.tok = tok;
+    assert_true(one_kept(&cfg, 0, &whole));
+    assert_int_equal(whole.last.kind, WHIM_JOB_DONE);
+    assert_non_null(mkdtemp(folder));
+    cfg.kv_dir = folder;
+    cfg.kv_space = "test";
+    snprintf(command, sizeof command, "rm -r %s/*", folder);
+    assert_true(one_kept(&cfg, INT64_MAX, &t));
+    const int64_t n_alloc = whim_alloc_seen();
+    assert_true(n_alloc > 20);
+    for (int64_t n = 1; n <= n_alloc; n += n < 60 ? 1 : 1 + n / 10) {
+        for (int32_t round = 0; round < 3; round++) { /* with empty and with full folder, without */
+            (void)(round == 0 && system(command));
+            bool accepted = one_kept(&cfg, round < 2 ? n : 0, &t);
+            assert_true(accepted || round < 2);
+            assert_true(!accepted || t.last.kind == WHIM_JOB_FAILED || t.n_text == whole.n_text);
+            assert_true(!accepted || memcmp(t.text, whole.text, (size_t)t.n_text) == 0);
+            assert_true(round < 2 || t.last.kind == WHIM_JOB_DONE);
+        }
+    }
+    whim_alloc_fail_nth(0);
+    command[strlen(command) - 2] = '\0';
+    assert_int_equal(system(command), 0);
+    whim_tokenizer_close(tok);
+}
+
 /* A server that is told to stop waits for every reader to have its end. */
 static void stopping_needs_no_memory(void **state)
 {
@@ -119,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_job_has_an_end),
+        cmocka_unit_test(pages_on_disk_are_whole),
         cmocka_unit_test(stopping_needs_no_memory),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks beside polite clients: --seconds 900 --attacks 200 --seed N. Three attacks at a time run in random order
+(attacks.py), while four clients, each from an address of its own, ask what was asked on the quiet server before. Each
+of their answers must be the same; the server must live, say nothing of sanitizers, end well, and stay inside its plan
+of memory. How long they waited is told; --strict makes it a condition, for a machine that does nothing else:
+five times the idle time to the first token and two steps' worth."""
+import argparse
+import queue
+import random
+import re
+import socket
+import statistics
+import sys
+import threading
+import time
+
+import attacks
+from rawhttp import LIMIT, SLOW, Reader, Report, Server, request_bytes, skip_without_model, split_events
+
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+AT_ONCE, POLITE = 3, 4
+RETRIES = 20  # of an answer 429 or 503, as clients do
+TOLD = re.compile(r"AddressSanitizer|LeakSanitizer|runtime error|SUMMARY:|UndefinedBehavior")
+
+REQUESTS = [
+    (COMPLETIONS, {"prompt": "The sea is", "max_tokens": 12, "temperature": 0}),
+    (CHAT, {"messages": [{"role": "user", "content": "Name three birds."}], "max_tokens": 24, "temperature": 0}),
+    (CHAT, {"messages": [{"role": "user", "content": "Say a number."}], "max_tokens": 16, "seed": 7, "temperature": 1}),
+    (COMPLETIONS, {"prompt": "Gulls nest on cliffs. " * 30 + "Terns nest", "max_tokens": 8, "temperature": 0}),
+]
+
+
+class Refused(Exception):
+    pass
+
+
+def ask(port, address, path, body):
+    """A streamed answer from this address: its text and the seconds to its first token."""
+    start = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT, source_address=(address, 0)) as s:
+        s.sendall(request_bytes("POST", path, {**body, "stream": True, "return_token_ids": True},
+                                {"Connection": "close"}))
+        reader = Reader(s)
+        status, fields = reader.head()
+        if status in (429, 503):
+            raise Refused(f"status {status}, Retry-After {fields.get('retry-after')}")
+        if status != 200:
+            raise RuntimeError(f"status {status}: " + b"".join(reader.pieces(fields)).decode()[:300])
+        first, ids = None, []
+        for _name, data in split_events(reader.pieces(fields)):
+            if data == "[DONE]":
+                return ids, first
+            found = attacks.json.loads(data)
+            if "error" in found:
+                raise RuntimeError(f"an error in a stream: {data[:300]}")
+            new = [i for c in found["choices"] for i in c.get("token_ids") or []]
+            first = first if first is not None or not new else time.monotonic() - start
+            ids += new
+    raise RuntimeError("the stream ended without [DONE]")
+
+
+class Polite(threading.Thread):
+    """A client that asks the same few things again and again."""
+
+    def __init__(self, port, number, wanted, stop):
+        super().__init__(daemon=True)
+        self.port, self.number, self.wanted, self.stop = port, number, wanted, stop
+        self.waits = [[] for _ in REQUESTS]  # seconds to the first token, of each request
+        self.refused, self.wrong = 0, []
+
+    def run(self):
+        turn = self.number
+        while not self.stop.is_set() and len(self.wrong) < 5:
+            which = turn % len(REQUESTS)
+            turn += 1
+            try:
+                self.one(which)
+            except (OSError, EOFError, ValueError, RuntimeError) as error:
+                self.wrong.append(f"client {self.number}, request {which}: {error!r}")
+            time.sleep(0.2)
+
+    def one(self, which):
+        for attempt in range(RETRIES + 1):
+            try:
+                ids, first = ask(self.port, f"127.0.0.{10 + self.number}", *REQUESTS[which])
+            except Refused as why:
+                self.refused += 1
+                if attempt == RETRIES:
+                    self.wrong.append(f"client {self.number}: refused {RETRIES} times: {why}")
+                    return
+                time.sleep(1)
+                continue
+            self.waits[which].append(first)
+            if ids != self.wanted[which]:
+                self.wrong.append(f"client {self.number}, request {which}: another answer: {ids}")
+            return
+
+
+class Attackers:
+    """A few at a time work off the list; each attack has its share of the time."""
+
+    def __init__(self, port, chosen, seed, seconds, stop):
+        self.port, self.seed, self.stop = port, seed, stop
+        self.share = seconds * AT_ONCE / len(chosen)
+        self.left, self.done, self.log = queue.Queue(), 0, []
+        for i, attack in enumerate(chosen):
+            self.left.put((i, attack))
+        self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(AT_ONCE)]
+        for thread in self.threads:
+            thread.start()
+
+    def work(self):
+        while not self.stop.is_set():
+            try:
+                i, attack = self.left.get_nowait()
+            except queue.Empty:
+                return
+            foe = attacks.Foe(self.port, self.seed * 1000 + i, time.monotonic() + self.share, self.stop)
+            try:
+                attack(foe)
+            except (OSError, EOFError, ValueError):
+                pass  # refused, closed, timed out: as it should be
+            finally:
+                foe.close()
+            self.done += 1
+            self.log.append(attack.__name__)
+
+
+def planned_bytes(server):
+    """The total of the memory plan that the server printed."""
+    found = re.search(r"^\s*total\s+([\d.]+) ([KMG]iB)", server.log(), re.M)
+    return float(found.group(1)) * {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[found.group(2)]
+
+
+def watch(server, stop, peak):
+    while not stop.is_set() and server.alive():
+        try:
+            peak[0] = max(peak[0], server.memory()[0])
+        except (OSError, KeyError):
+            return
+        time.sleep(0.2)
+
+
+def tell_waits(report, polite, idle, two_steps, strict):
+    """What the polite clients waited, and against what; whether all is within the bound."""
+    late = 0
+    for which, alone in enumerate(idle):
+        waits = sorted(w for p in polite for w in p.waits[which])
+        if not report.check(f"request {which} was answered", bool(waits)):
+            continue
+        bound = 5 * alone + two_steps
+        late += sum(w > bound for w in waits)
+        print(f"     request {which}: idle {alone:.3f} s, bound {bound:.3f} s; of {len(waits)}: median "
+              f"{statistics.median(waits):.3f}, 99 of 100 {waits[int(len(waits) * 0.99)]:.3f}, worst {waits[-1]:.3f} s",
+              flush=True)
+    total = sum(len(w) for p in polite for w in p.waits)
+    print(f"     {total} polite answers, {late} later than the bound, {sum(p.refused for p in polite)} times refused "
+          "and asked again", flush=True)
+    if strict:
+        report.equal("later than the bound", late, 0)
+
+
+def longest_step(server):
+    """Seconds of a full step, from a prompt that takes some."""
+    start = time.monotonic()
+    ask(server.port, "127.0.0.9", COMPLETIONS, {"prompt": list(range(1000, 2024)), "max_tokens": 1})
+    return (time.monotonic() - start) / 2  # of 512 tokens each
+
+
+def siege(server, report, args):
+    wanted, idle = [], []
+    for path, body in REQUESTS:
+        found = [ask(server.port, "127.0.0.9", path, body) for _ in range(4)]
+        report.check("the same four times", all(ids == found[0][0] for ids, _ in found))
+        wanted.append(found[0][0])
+        idle.append(statistics.median(first for _, first in found))
+    two_steps = 2 * longest_step(server)
+    stop, peak = threading.Event(), [0]
+    chosen = attacks.choose(random.Random(args.seed), args.attacks)
+    polite = [Polite(server.port, i, wanted, stop) for i in range(POLITE)]
+    watcher = threading.Thread(target=watch, args=(server, stop, peak), daemon=True)
+    for thread in [*polite, watcher]:
+        thread.start()
+    foes = Attackers(server.port, chosen, args.seed, args.seconds, stop)
+    end = time.monotonic() + args.seconds * 1.5 + 30
+    while any(t.is_alive() for t in foes.threads) and server.alive() and time.monotonic() < end:
+        time.sleep(0.5)
+    time.sleep(2)
+    stop.set()
+    for p in polite:
+        p.join(LIMIT)
+        report.check("a polite client has ended", not p.is_alive())
+        report.check("polite answers", not p.wrong, "; ".join(p.wrong)[:900])
+    report.check("attacks", foes.done >= args.attacks * 0.9, f"{foes.done} of {args.attacks} came to their end")
+    tell_waits(report, polite, idle, two_steps, args.strict)
+    plan = planned_bytes(server)
+    print(f"     memory at its peak: {peak[0] / (1 << 30):.2f} GiB, planned {plan / (1 << 30):.2f} GiB", flush=True)
+    if "requests and answers" in server.log() and SLOW == 1:
+        report.check("memory inside the plan", peak[0] <= plan, f"{peak[0]} of {plan:.0f} bytes")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=900)
+    parser.add_argument("--attacks", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--strict", action="store_true")
+    args = parser.parse_args()
+    skip_without_model()
+    report = Report()
+    print(f"     seed {args.seed}, {args.attacks} attacks in {args.seconds:.0f} s", flush=True)
+    with Server("--no-kv-dir") as server:
+        siege(server, report, args)
+        health = server.wait_idle()
+        report.equal("pages in use at the end", health["kv_pages_used"], 0)
+        report.check("alive", server.alive(), server.log()[-3000:])
+        report.equal("exit status", server.stop(), 0)
+        told = [line for line in server.lines if TOLD.search(line)]
+        report.check("no report of a sanitizer", not told, "\n".join(told[:20]))
+    return report.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
