@@ -39,6 +39,12 @@ typedef struct named_plan {
 bool set_check(sequence_set *set, whim_runner *runner, const named_plan *plan, bool first,
                whim_diag *diag);
 
+/* A new folder with a configuration alone, for a model of dummy weights; the name, DUMMY_FOLDER at
+ * first, becomes the folder's. False: there is none. */
+#define DUMMY_FOLDER "/tmp/whim_dummy_XXXXXX"
+bool dummy_folder_make(char folder[static sizeof DUMMY_FOLDER], const char *config);
+void dummy_folder_remove(const char *folder);
+
 /* `backend` NULL: on all there are. */
 void invariance_tiny(const char *data, bool quick, const char *backend);
 void invariance_default(const char *model);

@@ -5,11 +5,6 @@
 
 #include "support/tally.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 enum { LENGTH = 70000, OUTS = 4, VOCAB = 32 };
 
 static const char config[] =
@@ -27,21 +22,9 @@ static const named_plan plans[] = {
     {"uneven chunks", {.n_at_once = 1, .chunks = uneven, .n_chunk = 3}},
 };
 
-/* A folder with the configuration alone: the weights are dummies. */
-static bool folder_make(char *folder, char *path, size_t size)
-{
-    FILE *f = NULL;
-    if (mkdtemp(folder) != NULL) {
-        snprintf(path, size, "%s/config.json", folder);
-        f = fopen(path, "w");
-    }
-    bool good = f != NULL && fputs(config, f) >= 0;
-    return f != NULL && fclose(f) == 0 && good;
-}
-
 void invariance_long_hybrid(void)
 {
-    char folder[] = "/tmp/whim_hybrid_XXXXXX", path[64] = "";
+    char folder[] = DUMMY_FOLDER;
     const int64_t length = LENGTH, outs = OUTS;
     whim_diag diag = {{0}};
     sequence_set set = {0};
@@ -54,8 +37,7 @@ void invariance_long_hybrid(void)
         .max_step_tokens = LENGTH,
         .max_outs = OUTS,
     };
-    bool made = folder_make(folder, path, sizeof path);
-    whim_engine *engine = made ? drive_open(&cfg, &diag) : NULL;
+    whim_engine *engine = dummy_folder_make(folder, config) ? drive_open(&cfg, &diag) : NULL;
     bool good = engine != NULL && set_init(&set, 1, 1, &length, &outs, NULL, VOCAB);
     for (int i = 0; i < 2 && good; i++) {
         good = set_check(&set, whim_engine_runner(engine), &plans[i], i == 0, &diag);
@@ -63,8 +45,5 @@ void invariance_long_hybrid(void)
     tally_check(good, "hybrid of 70,000 tokens", "%s", good ? "the same bits" : diag.text);
     set_free(&set);
     whim_engine_close(engine);
-    if (made) {
-        unlink(path);
-    }
-    rmdir(folder);
+    dummy_folder_remove(folder);
 }

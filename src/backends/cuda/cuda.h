@@ -47,6 +47,7 @@ typedef struct whim_cuda_stream {
     whim_cuda_few_args waiting; /* products that are not started yet; none: n_matrix is 0 */
     whim_dtype waiting_type;
     whim_split_qkv_rmsnorm_rope_args split; /* that waits for its kv_write; none: n_row is 0 */
+    whim_moe_topk_args choice;              /* that waits for its experts; none: n_row is 0 */
     uint64_t ended;                         /* device memory: whim_cuda_attn_args */
     uint64_t tiles;                         /* device memory: 2 * WHIM_CUDA_MADE elements */
     whim_cuda_made made;

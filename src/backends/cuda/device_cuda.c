@@ -205,6 +205,28 @@ static int quant_allow(const whim_cuda_device *dev)
     return status;
 }
 
+static int experts_allow(const whim_cuda_device *dev)
+{
+    static const whim_cuda_kernel few[] = {WHIM_CUDA_K_experts_few_up,
+                                           WHIM_CUDA_K_experts_few_down},
+                                  many[] = {WHIM_CUDA_K_experts_many_up,
+                                            WHIM_CUDA_K_experts_many_down};
+    int status = 0;
+    for (int32_t i = 0; i < 2 && status == 0 && dev->has_wide; i++) {
+        status = kernel_allow(dev, few[i], whim_cuda_experts_bytes_of(WHIM_CUDA_EX_FEW));
+        status = status != 0
+                     ? status
+                     : kernel_allow(dev, many[i], whim_cuda_experts_bytes_of(WHIM_CUDA_EX_MANY));
+    }
+    return status;
+}
+
+static int quant_and_experts_allow(const whim_cuda_device *dev)
+{
+    int status = quant_allow(dev);
+    return status != 0 ? status : experts_allow(dev);
+}
+
 /* Some kernels hold more shared memory than one may without asking, and all that a multiprocessor
  * has is for them. */
 static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
@@ -233,6 +255,8 @@ static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
         {WHIM_CUDA_K_attn_wide_128, whim_cuda_mw_bytes(128)},
         {WHIM_CUDA_K_mm_wide_64, whim_cuda_mm_bytes(64)},
         {WHIM_CUDA_K_mm_wide_split_64, whim_cuda_mm_bytes(64)},
+        {WHIM_CUDA_K_many_f32, WHIM_CUDA_MF32_BYTES(WHIM_CUDA_MF32_TILES, WHIM_CUDA_MF32_ROWS)},
+        {WHIM_CUDA_K_some_f32, WHIM_CUDA_MF32_BYTES(1, WHIM_CUDA_FEW)},
         {WHIM_CUDA_K_few_f32_1, WHIM_CUDA_FEW_STAGES_1},
         {WHIM_CUDA_K_few_f16_1, WHIM_CUDA_FEW_STAGES_1},
         {WHIM_CUDA_K_few_f32_8, WHIM_CUDA_FEW_STAGES_8},
@@ -261,7 +285,7 @@ static whim_err kernels_allow(whim_cuda_device *dev, whim_diag *diag)
         {WHIM_CUDA_K_attn_few_f16, WHIM_CUDA_ATTN_RING},
         {WHIM_CUDA_K_attn_few_q8, WHIM_CUDA_ATTN_RING},
     };
-    int status = quant_allow(dev);
+    int status = quant_and_experts_allow(dev);
     for (size_t i = dev->has_wide ? 0 : N_WIDE; i < sizeof large / sizeof large[0]; i++) {
         status = status != 0 ? status : kernel_allow(dev, large[i].kernel, large[i].bytes);
     }

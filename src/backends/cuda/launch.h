@@ -38,10 +38,13 @@ whim_err whim_cuda_products_flush(whim_stream *base);
 whim_err whim_cuda_narrow(whim_stream *base, const whim_narrow_args *a);
 whim_err whim_cuda_linear(whim_stream *base, const whim_linear_args *a);
 whim_err whim_cuda_linear_swiglu(whim_stream *base, const whim_linear_swiglu_args *a);
-whim_err whim_cuda_moe_experts(whim_stream *base, const whim_moe_experts_args *a);
 bool whim_cuda_fuses_swiglu(const whim_linear_swiglu_args *a);
 int64_t whim_cuda_linear_bytes(const whim_cuda_device *dev, const whim_weight *w, int64_t n_row);
-int64_t whim_cuda_experts_bytes(const whim_moe_experts_args *a);
+whim_cuda_kernel whim_cuda_pairs_kernel(whim_dtype dtype);
+
+/* products_experts.c */
+whim_err whim_cuda_moe_experts(whim_stream *base, const whim_moe_experts_args *a);
+int64_t whim_cuda_experts_bytes(const whim_cuda_device *dev, const whim_moe_experts_args *a);
 
 /* products_mma.c: where an op may leave rows of x as tiles, or none; to be called before its
  * launch, and whim_cuda_made_set after it. */

@@ -61,6 +61,16 @@ enum {
     WHIM_CUDA_MADE = 1 << 20,       /* elements of rows that an op may leave as tiles */
     WHIM_CUDA_MADE_ROWS = 64,       /* and rows: no more than the few that wait for each kernel */
     WHIM_CUDA_TILES_UNIT = 384,     /* of more rows: whole items of 128 and 192 */
+    WHIM_CUDA_MOE_FEW = 512,        /* experts of which a warp chooses a row's */
+    WHIM_CUDA_MOE_THREADS = 128,    /* of a block that chooses */
+    WHIM_CUDA_MF32_TILES = 8,       /* of a block of many_float.cuh */
+    WHIM_CUDA_MF32_ROWS = 32,       /* and its rows */
+    WHIM_CUDA_EX_FEW = 64,          /* rows of a part of an expert's in mma_experts.cuh */
+    WHIM_CUDA_EX_MANY = 160,        /* and of each of two parts there, where rows are many */
+    WHIM_CUDA_EX_PAIRS = 128,       /* of row and expert, that every block sorts for itself */
+    WHIM_CUDA_EX_SORTERS = 256,     /* threads of it */
+    WHIM_CUDA_EX_CHOICES = 8,       /* rows whose experts it chooses, too */
+    WHIM_CUDA_EX_THREADS = 384,     /* and threads of a block */
     WHIM_CUDA_SPLIT_THREADS = 256,  /* of a block of split.cuh */
     WHIM_CUDA_SPLIT_ROWS = 128,     /* from which on its keys are put together */
     WHIM_CUDA_MX_HEAD = 128,        /* values of a head that attn_mma.cuh takes */
@@ -81,6 +91,15 @@ enum {
     WHIM_CUDA_FEW_STAGES_1 = 4 * (64 * 256 + (64 * 8 + 4) * 4),
     WHIM_CUDA_FEW_STAGES_8 = 4 * (32 * 256 + 8 * (32 * 8 + 4) * 4),
 };
+
+/* Columns of a stage of a block of many_float.cuh, its stages, threads and dynamic shared memory;
+ * rows have four columns more there. */
+#define WHIM_CUDA_MF32_K(n_tile) ((n_tile) == 1 ? 256 : 64)
+#define WHIM_CUDA_MF32_STAGES(n_tile) ((n_tile) == 1 ? 4 : 3)
+#define WHIM_CUDA_MF32_THREADS(n_tile) ((n_tile) == 1 ? 128 : 256)
+#define WHIM_CUDA_MF32_BYTES(n_tile, n_row) \
+    (WHIM_CUDA_MF32_STAGES(n_tile) *        \
+     ((n_tile)*WHIM_CUDA_MF32_K(n_tile) * 64 + (n_row) * (WHIM_CUDA_MF32_K(n_tile) + 4) * 4))
 
 typedef struct whim_cuda_wide_head {
     float d, m;
@@ -329,6 +348,66 @@ typedef struct whim_cuda_pairs_args {
     int64_t n_pair, per, n_expert;
     int64_t n; /* outputs of an expert */
 } whim_cuda_pairs_args;
+
+/* Experts by mma_experts.cuh. Pairs of row and expert get slots, an expert's beside each other, and
+ * are cut into items of `blocks` parts with n rows each; the last ones may be nobody's. A part's
+ * rows are a tile [k / 8][n] of vectors of 8, first * k elements from the beginning. */
+typedef struct whim_cuda_experts_item {
+    int32_t expert, first, n; /* the first of its slots, and rows of a part */
+    int32_t unused;           /* to 16 bytes */
+} whim_cuda_experts_item;
+
+typedef struct whim_cuda_experts_plan {
+    int32_t *n_item;
+    whim_cuda_experts_item *items;
+    int32_t *pair; /* of each slot, or -1 */
+    int32_t blocks;
+} whim_cuda_experts_plan;
+
+typedef struct whim_cuda_experts_args {
+    whim_cuda_experts_plan plan;
+    const int32_t *ids; /* [n_pair] */
+    int64_t n_pair, per, n_expert;
+    const float *x; /* rows, for pairs p / per */
+    int64_t x_stride;
+    const void *w[2];      /* stacks: gate and up, or down alone */
+    const uint16_t *tiles; /* of the product's rows */
+    uint16_t *left;        /* of what SwiGLU gives */
+    float *y;              /* [n_pair, n], dense: of down */
+    int64_t k, n, n_unit;  /* n outputs; n_unit tiles from an expert to the next */
+} whim_cuda_experts_args;
+
+/* With the choice that is still to be made; none: n_row is 0. */
+typedef struct whim_cuda_experts_sort_args {
+    whim_cuda_experts_args experts;
+    whim_moe_topk_args choice;
+} whim_cuda_experts_sort_args;
+
+/* Rows of a part that n of them are filled up to. */
+static inline int32_t whim_cuda_experts_rows(int32_t n)
+{
+    return n <= 8 ? 8 : (n + 15) / 16 * 16;
+}
+
+/* Items and slots, at most. */
+static inline int64_t whim_cuda_experts_items(int64_t n_pair, int64_t n_expert)
+{
+    return (n_pair < n_expert ? n_pair : n_expert) + n_pair / WHIM_CUDA_EX_FEW;
+}
+
+static inline int64_t whim_cuda_experts_slots(int64_t n_pair, int64_t n_expert)
+{
+    return n_pair + 2 * 16 * whim_cuda_experts_items(n_pair, n_expert);
+}
+
+/* Stages of a block there, and its dynamic shared memory: weights and rows, two barriers each. */
+#define WHIM_CUDA_EX_STAGES(n_row) ((n_row) == WHIM_CUDA_EX_FEW ? 8 : 4)
+
+static inline int32_t whim_cuda_experts_bytes_of(int32_t n_row)
+{
+    int32_t outputs = WHIM_CUDA_MM_OUTPUTS * (n_row == WHIM_CUDA_EX_FEW ? 1 : 2);
+    return WHIM_CUDA_EX_STAGES(n_row) * ((outputs + n_row) * WHIM_CUDA_MM_K * 2 + 2 * 8);
+}
 
 /* What the experts of rows gave, added up. */
 typedef struct whim_cuda_moe_sum_args {

@@ -46,12 +46,25 @@ static whim_err plain_split(whim_stream *base, const whim_cuda_split_args *a)
                             whim_cuda_items(blocks, WHIM_CUDA_SPLIT_THREADS), a);
 }
 
+static whim_cuda_shape choice_shape(const whim_moe_topk_args *a)
+{
+    int64_t n_block = a->n_expert <= WHIM_CUDA_MOE_FEW
+                          ? whim_cuda_ceil_div(a->n_row, WHIM_CUDA_MOE_THREADS / 32)
+                          : a->n_row;
+    return whim_cuda_items(n_block, WHIM_CUDA_MOE_THREADS);
+}
+
 /* Only one kind waits at a time: a split comes after the products before it. */
 whim_err whim_cuda_flush(whim_stream *base)
 {
     whim_cuda_stream *s = (whim_cuda_stream *)base;
     whim_split_qkv_rmsnorm_rope_args split = s->split;
+    whim_moe_topk_args choice = s->choice;
     WHIM_TRY(whim_cuda_products_flush(base));
+    if (choice.n_row > 0) {
+        s->choice.n_row = 0;
+        return whim_cuda_launch(base, WHIM_CUDA_K_moe_topk, choice_shape(&choice), &choice);
+    }
     if (split.n_row == 0) {
         return WHIM_ERR_OK;
     }
@@ -95,7 +108,6 @@ OP(swiglu, whim_cuda_elements(a->n_row, a->n_col))
 OP(gather_rows, whim_cuda_elements(a->n_row, a->n_col))
 OP(result_tokens, whim_cuda_items(whim_cuda_ceil_div(a->n_row, 128), 128))
 OP(topk, whim_cuda_items(a->n_row, a->n_col > 4096 ? 1024 : 128))
-OP(moe_topk, whim_cuda_items(a->n_row, 128))
 OP(gated_add, whim_cuda_elements(a->n_row, a->n_col))
 OP(rope_table, whim_cuda_items(a->n_row, 64))
 OP(rope, whim_cuda_items(a->n_row * a->n_head, 64))
@@ -114,6 +126,17 @@ static whim_err op_split_qkv_rmsnorm_rope(whim_stream *base,
 {
     WHIM_TRY(whim_cuda_flush(base));
     ((whim_cuda_stream *)base)->split = *a;
+    return WHIM_ERR_OK;
+}
+
+/* A choice for very few rows waits for the experts. */
+static whim_err op_moe_topk(whim_stream *base, const whim_moe_topk_args *a)
+{
+    if (a->n_row > WHIM_CUDA_EX_CHOICES || a->n_expert > WHIM_CUDA_MOE_FEW) {
+        return whim_cuda_launch(base, WHIM_CUDA_K_moe_topk, choice_shape(a), a);
+    }
+    WHIM_TRY(whim_cuda_flush(base));
+    ((whim_cuda_stream *)base)->choice = *a;
     return WHIM_ERR_OK;
 }
 
@@ -389,7 +412,7 @@ int64_t whim_cuda_op_workspace(whim_device *base, int32_t op, const void *args)
         return whim_cuda_linear_bytes(dev, &a->gate, a->n_row);
     }
     case WHIM_OP_moe_experts:
-        return whim_cuda_experts_bytes(args);
+        return whim_cuda_experts_bytes(dev, args);
     case WHIM_OP_attn_paged:
         return attn_bytes(args);
     case WHIM_OP_sample:

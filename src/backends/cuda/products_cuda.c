@@ -38,6 +38,13 @@ static whim_cuda_kernel linear_kernel(whim_dtype dtype)
 /* Which of a form's kernels: by rows, then that of experts. */
 enum { ONE_ROW, FEW_ROWS, MANY_ROWS, EXPERTS };
 
+whim_cuda_kernel whim_cuda_pairs_kernel(whim_dtype dtype)
+{
+    return dtype == WHIM_DTYPE_BF16  ? WHIM_CUDA_K_pairs_bf16
+           : dtype == WHIM_DTYPE_FP8 ? WHIM_CUDA_K_pairs_fp8
+                                     : linear_kernel(dtype) + EXPERTS;
+}
+
 whim_err whim_cuda_narrow(whim_stream *base, const whim_narrow_args *a)
 {
     enum { WARPS = 4 };
@@ -242,16 +249,49 @@ static whim_cuda_shape many_quant_shape(whim_stream *base, const whim_linear_arg
                              whim_cuda_mq_bytes(a->w.dtype, warps * 32)};
 }
 
+/* So few outputs that each row's chain is what takes time. */
+static bool is_router(const whim_linear_args *a)
+{
+    enum { MOST = 1024 };
+    return a->w.dtype == WHIM_DTYPE_F32 && a->w.n <= MOST && a->n_row > 1;
+}
+
+/* Weights in F32 (many_float.cuh): blocks of many rows and outputs, or where those leave
+ * multiprocessors without one, of few. */
+static whim_err many_f32_launch(whim_stream *base, const whim_cuda_linear_args *a)
+{
+    enum { TILES = WHIM_CUDA_MF32_TILES, ROWS = WHIM_CUDA_MF32_ROWS };
+    int64_t n_mp = ((const whim_cuda_stream *)base)->dev->n_multiprocessor;
+    int64_t outputs = WHIM_CUDA_MF32_TILES * WHIM_CUDA_TILE;
+    int64_t n_block =
+        whim_cuda_ceil_div(a->op.w.n, outputs) * whim_cuda_ceil_div(a->op.n_row, ROWS);
+    if (4 * n_block >= n_mp) {
+        return whim_cuda_launch(base, WHIM_CUDA_K_many_f32,
+                                (whim_cuda_shape){n_block, 1, WHIM_CUDA_MF32_THREADS(TILES),
+                                                  WHIM_CUDA_MF32_BYTES(TILES, ROWS)},
+                                a);
+    }
+    n_block = whim_cuda_ceil_div(a->op.w.n, WHIM_CUDA_TILE) *
+              whim_cuda_ceil_div(a->op.n_row, WHIM_CUDA_FEW);
+    return whim_cuda_launch(base, WHIM_CUDA_K_some_f32,
+                            (whim_cuda_shape){n_block, 1, WHIM_CUDA_MF32_THREADS(1),
+                                              WHIM_CUDA_MF32_BYTES(1, WHIM_CUDA_FEW)},
+                            a);
+}
+
 whim_err whim_cuda_linear(whim_stream *base, const whim_linear_args *a)
 {
     if (!whim_cuda_op_accepts(base->device, WHIM_OP_linear, a)) {
         return WHIM_ERR_UNSUPPORTED;
     }
-    if (is_few(&a->w, a->n_row) ||
+    if ((is_few(&a->w, a->n_row) && !is_router(a)) ||
         whim_cuda_is_quant_wide(((const whim_cuda_stream *)base)->dev, &a->w, a->n_row)) {
         return few_wait(base, a);
     }
     whim_cuda_linear_args args = {.op = *a};
+    if (a->w.dtype == WHIM_DTYPE_F32) {
+        return many_f32_launch(base, &args);
+    }
     whim_cuda_shape g =
         whim_cuda_items(whim_cuda_ceil_div(a->w.n, 128) * whim_cuda_ceil_div(a->n_row, 16), 128);
     if (is_quant(&a->w)) {
@@ -263,75 +303,4 @@ whim_err whim_cuda_linear(whim_stream *base, const whim_linear_args *a)
     }
     return whim_cuda_launch(base, linear_kernel(a->w.dtype) + (whim_cuda_kernel)MANY_ROWS, g,
                             &args);
-}
-
-/* --- experts ---------------------------------------------------------------------------------- */
-
-static int64_t round64(int64_t bytes)
-{
-    return whim_cuda_ceil_div(bytes, 64) * 64;
-}
-
-int64_t whim_cuda_experts_bytes(const whim_moe_experts_args *a)
-{
-    int64_t n_pair = a->n_row * a->k_top, d = a->gate.k, ff = a->down.k;
-    bool narrow = is_quant(&a->gate) || is_quant(&a->up);
-    return 2 * round64(n_pair * ff * 4) + round64(n_pair * d * 4) +
-           round64(rows_bytes(&a->down, n_pair)) +
-           (narrow ? round64(whim_act_bytes(WHIM_ACT_Q8, a->n_row * d)) : 0);
-}
-
-static whim_err pairs_run(whim_stream *base, const whim_moe_experts_args *a,
-                          const whim_cuda_pairs_args *p)
-{
-    whim_cuda_pairs_args args = *p;
-    args.ids = a->ids;
-    args.n_pair = a->n_row * a->k_top;
-    args.n_expert = a->n_expert;
-    whim_cuda_kernel kernel = p->w.dtype == WHIM_DTYPE_BF16  ? WHIM_CUDA_K_pairs_bf16
-                              : p->w.dtype == WHIM_DTYPE_FP8 ? WHIM_CUDA_K_pairs_fp8
-                                                             : linear_kernel(p->w.dtype) + EXPERTS;
-    return whim_cuda_launch(base, kernel,
-                            whim_cuda_items(args.n_pair * whim_cuda_ceil_div(p->n, 32), 32), &args);
-}
-
-/* Gate and up of all pairs, SwiGLU, down, and the sum over a row's experts. */
-whim_err whim_cuda_moe_experts(whim_stream *base, const whim_moe_experts_args *a)
-{
-    int64_t n_pair = a->n_row * a->k_top, d = a->gate.k, ff = a->down.k;
-    void *act, *up, *out, *x = NULL, *rows;
-    if (!whim_cuda_op_accepts(base->device, WHIM_OP_moe_experts, a)) {
-        return WHIM_ERR_UNSUPPORTED;
-    }
-    WHIM_TRY(whim_workspace_take(base, n_pair * ff * 4, &act));
-    WHIM_TRY(whim_workspace_take(base, n_pair * ff * 4, &up));
-    WHIM_TRY(whim_workspace_take(base, n_pair * d * 4, &out));
-    if (is_quant(&a->gate) || is_quant(&a->up)) {
-        WHIM_TRY(whim_workspace_take(base, whim_act_bytes(WHIM_ACT_Q8, a->n_row * d), &x));
-        WHIM_TRY(blocks_make(base, a->x, a->x_stride, a->n_row, d, x));
-    }
-    const whim_weight *first[] = {&a->gate, &a->up};
-    float *to[] = {act, up};
-    for (int i = 0; i < 2; i++) {
-        WHIM_TRY(pairs_run(base, a,
-                           &(whim_cuda_pairs_args){
-                               .w = *first[i],
-                               .x = is_quant(first[i]) ? x : a->x,
-                               .x_stride = a->x_stride,
-                               .per = a->k_top,
-                               .y = to[i],
-                               .n = ff,
-                           }));
-    }
-    WHIM_TRY(whim_op_swiglu(base, &(whim_swiglu_args){act, ff, up, ff, act, ff, n_pair, ff}));
-    rows = act;
-    if (is_quant(&a->down)) {
-        WHIM_TRY(whim_workspace_take(base, rows_bytes(&a->down, n_pair), &rows));
-        WHIM_TRY(blocks_make(base, act, ff, n_pair, ff, rows));
-    }
-    WHIM_TRY(pairs_run(base, a,
-                       &(whim_cuda_pairs_args){
-                           .w = a->down, .x = rows, .x_stride = ff, .per = 1, .y = out, .n = d}));
-    whim_cuda_moe_sum_args sum = {.op = *a, .out = out};
-    return whim_cuda_launch(base, WHIM_CUDA_K_moe_sum, whim_cuda_elements(a->n_row, d), &sum);
 }

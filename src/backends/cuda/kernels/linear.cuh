@@ -425,11 +425,9 @@ template <class Form> static void pairs(const whim_cuda_pairs_args &a)
         BEGIN                       \
         what(a);                    \
     }
-#define FLOATS(name, ...)                                                             \
-    KERNEL_OF(k_many_##name, whim_cuda_linear_args, (linear<__VA_ARGS__, 16>))        \
-    KERNEL_OF(k_pairs_##name, whim_cuda_pairs_args, pairs<__VA_ARGS__>)
-FLOATS(f32, float_form<f32_weights>)
-FLOATS(f16, float_form<f16_weights>)
+KERNEL_OF(k_many_f16, whim_cuda_linear_args, (linear<float_form<f16_weights>, 16>))
+KERNEL_OF(k_pairs_f32, whim_cuda_pairs_args, pairs<float_form<f32_weights>>)
+KERNEL_OF(k_pairs_f16, whim_cuda_pairs_args, pairs<float_form<f16_weights>>)
 KERNEL_OF(k_pairs_bf16, whim_cuda_pairs_args, pairs<float_form<bf16_weights>>)
 KERNEL_OF(k_pairs_fp8, whim_cuda_pairs_args, pairs<scaled_form>)
 KERNEL_OF(k_pairs_q4_0, whim_cuda_pairs_args, pairs<quant_form<q4_0_weights>>)

@@ -322,7 +322,7 @@ static void test_products_part(void **state)
 {
     float x[128] = {0}, y[4 * 40];
     (void)state;
-    whim_linear_args first = {.w = {WHIM_DTYPE_F32, 16, 64, x},
+    whim_linear_args first = {.w = {WHIM_DTYPE_F16, 16, 64, x},
                               .x = x,
                               .x_stride = 64,
                               .y = y,
@@ -330,10 +330,11 @@ static void test_products_part(void **state)
                               .n_row = 2};
     whim_linear_args others[] = {first, first, first, first, first};
     others[0].x = x + 4;
-    others[1].w.dtype = WHIM_DTYPE_F16;
-    others[2].y = y + 8;     /* columns that overlap */
-    others[3].y = y + 30;    /* the end of a row is the next one's beginning */
-    others[4].y_stride = 20; /* the same rows */
+    others[1].n_row = 1;
+    others[1].w.dtype = WHIM_DTYPE_F32; /* which has kernels of its own for more rows */
+    others[2].y = y + 8;                /* columns that overlap */
+    others[3].y = y + 30;               /* the end of a row is the next one's beginning */
+    others[4].y_stride = 20;            /* the same rows */
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         whim_stream *s = stream_make();
         assert_int_equal(whim_cuda_linear(s, &first), WHIM_ERR_OK);
@@ -553,6 +554,34 @@ static void test_workspace_grows(void **state)
     assert_true(last[0] > 0 && last[1] > 0);
 }
 
+/* No rows (a step of which nobody wants a result): the plan of earlier rows is not to be followed. */
+static void test_experts_no_rows(void **state)
+{
+    enum { EXPERTS = 6, D = 64, MEMORY = 1 << 16 };
+    static float x[D], memory[MEMORY];
+    whim_weight stack = {WHIM_DTYPE_BF16, EXPERTS * D, D, x};
+    whim_moe_experts_args a = {.gate = stack,
+                               .up = stack,
+                               .down = stack,
+                               .x = x,
+                               .x_stride = D,
+                               .weights = x,
+                               .y = x,
+                               .y_stride = D,
+                               .n_expert = EXPERTS,
+                               .k_top = 2};
+    (void)state;
+    device.has_wide = true;
+    whim_stream *s = stream_make();
+    s->workspace = (whim_workspace){.base = (char *)memory, .bytes = sizeof memory};
+    assert_int_equal(whim_cuda_moe_experts(s, &a), WHIM_ERR_OK);
+    assert_int_equal(whim_cuda_flush(s), WHIM_ERR_OK);
+    assert_int_equal(n_started, 0);
+    s->workspace = (whim_workspace){0};
+    whim_stream_close(s);
+    device.has_wide = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -562,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_products_join),      cmocka_unit_test(test_products_part),
         cmocka_unit_test(test_products_fp8),       cmocka_unit_test(test_products_share),
         cmocka_unit_test(test_products_some_rows), cmocka_unit_test(test_products_many_rows),
+        cmocka_unit_test(test_experts_no_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
