@@ -11,7 +11,7 @@ PYTHON ?= python3
 JFLAG = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell tools/jobs))
 ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 
-.PHONY: build kernels test unit sim checkop golden-test invariance steps cli hub-test server-test browser-test check sanitize tsan soak described fuzz golden bench pictures \
+.PHONY: build kernels test unit sim checkop golden-test invariance steps cli hub-test server-test browser-test check sanitize tsan soak attack described fuzz golden bench pictures \
         first first-bare own-build options install uninstall deb dist run serve chat setup model cross-x86 cross-arm format \
         check-format clean help all
 
@@ -52,6 +52,12 @@ unit sim checkop golden-test invariance steps cli first hub-test server-test bro
 # Half an hour of mixed load on the server; SECONDS=600 for another time, SOAK_FLAGS="--clients 40 --seed 7".
 soak: build
 	tests/server/soak.py --seconds $(if $(filter file,$(origin SECONDS)),1800,$(SECONDS)) $(SOAK_FLAGS)
+
+# Attacks beside polite clients: SECONDS=900 ATTACKS=200 SEED=N ATTACK_FLAGS=--strict, see tests/server/attack.py.
+ATTACKS ?= 200
+attack: build
+	tests/server/attack.py --seconds $(if $(filter file,$(origin SECONDS)),900,$(SECONDS)) --attacks $(ATTACKS) \
+	    --seed $(SEED) $(ATTACK_FLAGS)
 
 # The first five minutes on bare systems made by debootstrap, as root, for half an hour; see docs/troubleshooting.md.
 first-bare:
@@ -173,6 +179,7 @@ help:
 	@echo "  make tsan          the step loop and the server's threads, with data-race checks"
 	@echo "  make first-bare    the first five minutes on bare systems (debootstrap, root, network; SUITES=\"bookworm\")"
 	@echo "  make soak          half an hour of mixed load on the server (SECONDS=1800)"
+	@echo "  make attack        200 attacks beside polite clients, for a quarter of an hour (SECONDS=900 ATTACKS=200 SEED=1)"
 	@echo "  make described     schemathesis against the server (EXAMPLES=20 SEED=1)"
 	@echo "  make fuzz          look for crashing inputs, SECONDS=60 for each parser (needs clang)"
 	@echo "  make golden        make the golden data anew from the independent Python implementation"

@@ -166,6 +166,11 @@ bool cache_path(const char *name, char *buf, int64_t n)
     return true;
 }
 
+bool weights_memory(char *buf, int64_t n)
+{
+    return cache_path("weights-sums.txt", buf, n);
+}
+
 const char *default_model_name(void)
 {
     return "SmolLM2-135M-Instruct.Q4_1.gguf";

@@ -58,6 +58,9 @@ bool cache_place(const char *name, char *buf, int64_t n, whim_str *why);
 /* The same, with the folder made. */
 bool cache_path(const char *name, char *buf, int64_t n);
 
+/* The file there in which sums of weights are remembered; false: there is no place for it. */
+bool weights_memory(char *buf, int64_t n);
+
 const char *default_model_name(void);
 /* Whether a path is that of the model in the cache. */
 bool default_model_is(const char *path);

@@ -2,6 +2,7 @@
 /* Models as the commands open them. */
 #include "model.h"
 
+#include "base/os/mem.h"
 #include "base/os/topology.h"
 #include "engine/memory_fit.h"
 #include "hub_model.h"
@@ -81,9 +82,18 @@ whimbrel_model_options serve_options(const whim_options *o, const char *path)
     return options;
 }
 
+/* An eighth of what there is, but no more than clients of a large machine send at once. */
+static int64_t request_bytes(void)
+{
+    const int64_t least = INT64_C(32) << 20, most = INT64_C(1) << 30;
+    int64_t bytes = whim_os_mem_available() / 8;
+    return bytes < least ? least : bytes > most ? most : bytes;
+}
+
 whim_library_extra serve_extra(const whim_options *o)
 {
     whim_library_extra extra = model_extra(o);
+    extra.request_bytes = request_bytes();
     extra.max_outs = 0;
     extra.no_checkpoints = false;
     extra.kv_dir = o->kv_dir != NULL && o->kv_dir[0] != '\0' ? o->kv_dir : NULL;
@@ -356,7 +366,7 @@ static void append_plan_row(whim_str *out, const char *name, int64_t bytes, cons
 {
     char size[32];
     whim_format_bytes(size, sizeof size, bytes);
-    whim_str_printf(out, "  %-18s %12s%s%s\n", name, size, detail[0] != '\0' ? "  " : "", detail);
+    whim_str_printf(out, "  %-20s %10s%s%s\n", name, size, detail[0] != '\0' ? "  " : "", detail);
 }
 
 void append_plan(whim_str *out, const whim_memory_plan *plan)

@@ -187,8 +187,11 @@ void help_zsh(whim_str *out)
         whim_str_printf(out, "                %s\n            ;;\n",
                         spec->operand == NULL        ? ""
                         : i == WHIM_COMMAND_QUANTIZE ? "':model:_files' ':output:_files -/'"
-                        : i == WHIM_COMMAND_RUN      ? "':model:_files' ':prompt:'"
-                                                     : "':model:_files'");
+                        : i == WHIM_COMMAND_KV
+                            ? "':what:(export import)' ':file:_files' ':model:_files'"
+                        : i == WHIM_COMMAND_WARM ? "':file:_files' ':model:_files'"
+                        : i == WHIM_COMMAND_RUN  ? "':model:_files' ':prompt:'"
+                                                 : "':model:_files'");
     }
     whim_str_append(out, "        help)\n"
                          "            _arguments --man --markdown --bash --zsh --fish "

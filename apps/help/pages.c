@@ -188,6 +188,8 @@ static void put_page(whim_str *out, const page_form *form)
     form->paragraph(out, whim_options_operand_text(WHIM_COMMAND_SERVE));
     form->paragraph(out, whim_options_operand_text(WHIM_COMMAND_PULL));
     form->paragraph(out, whim_options_operand_text(WHIM_COMMAND_QUANTIZE));
+    form->paragraph(out, whim_options_operand_text(WHIM_COMMAND_WARM));
+    form->paragraph(out, whim_options_operand_text(WHIM_COMMAND_KV));
     put_options(out, form);
     put_sections(out, form);
 }

@@ -394,12 +394,17 @@ static whim_err parse_operand(const cursor *c, whim_options *options, const char
         return whim_fail(c->diag, WHIM_ERR_INVALID, "\"%s\" takes options only, not \"%.256s\"",
                          command->name, word);
     }
-    bool takes_two = strchr(command->operand, ' ') != NULL;
-    if (takes_two && options->model != NULL && options->output == NULL) {
+    const char *second = strchr(command->operand, ' ');
+    const char *third = second != NULL ? strchr(second + 1, ' ') : NULL;
+    if (second != NULL && options->model != NULL && options->output == NULL) {
         options->output = word;
         return WHIM_ERR_OK;
     }
-    if (takes_two && options->model != NULL) {
+    if (third != NULL && options->output != NULL && options->third == NULL) {
+        options->third = word;
+        return WHIM_ERR_OK;
+    }
+    if (second != NULL && options->model != NULL) {
         return whim_fail(c->diag, WHIM_ERR_INVALID, "\"%s\" takes %s, but got \"%.256s\" as well",
                          command->name, command->operand, word);
     }

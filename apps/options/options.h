@@ -98,6 +98,7 @@ typedef struct whim_string_list {
 typedef struct whim_options {
     const char *model;  /* the operand, or NULL */
     const char *output; /* the second, of commands that take two (of run the prompt), or NULL */
+    const char *third;  /* of commands that take three, or NULL */
     uint64_t given[3];  /* bit i: the i-th option of the table was on the command line */
 #define WHIM_OPTION(field, name, letter, type, fallback, least, most, commands, group, metavar, \
                     help)                                                                       \

@@ -24,6 +24,21 @@ const char *whim_options_operand_text(whim_command command)
         return "IN is a directory with config.json and *.safetensors, or ORG/NAME[@REVISION] on "
                "huggingface.co (fetched unless it is in the cache). OUT is a directory that is "
                "empty or not there; it appears when all is written.";
+    case WHIM_COMMAND_WARM:
+        return "FILE is JSON: the body of a request to /v1/chat/completions or /v1/completions, "
+               "the "
+               "messages of one, or a list of these or of texts, by itself or as \"prompts\" of an "
+               "object; or lines of such bodies, if its name ends in .jsonl. What a server with "
+               "the "
+               "same MODEL and options would compute for them is put where it looks for it "
+               "(--kv-dir), so that it answers without reading them again. With --url a server "
+               "that runs does it.";
+    case WHIM_COMMAND_KV:
+        return "FILE has the keys and values of prompts, with the states of models that have some: "
+               "export writes all that the folder of --kv-dir has of MODEL, or what it has of "
+               "--prompts, import adds what FILE "
+               "has to that folder, where a server finds it at its next start. MODEL, and the "
+               "options, are as the server has them. FILE tells what was said.";
     case WHIM_COMMAND_PULL:
         return "ORG/NAME is a model as huggingface.co lists it; ORG/NAME@REVISION is a branch, tag "
                "or commit of it, ORG/NAME:QUANT one of its GGUF files, such as Q4_K_M. The "

@@ -52,6 +52,7 @@ static bool agent_engine(const whim_options *o, const char *path, char draft[MOD
         options.draft = draft;
         cfg->draft_found = true;
     }
+    extra.request_bytes = 0; /* clients ask node 0 */
     cfg->engine = whim_library_engine_cfg(&options, &extra);
     cfg->engine.n_rank = ranks_asked(o);
     cfg->engine.n_share = (int32_t)o->cp;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `whimbrel serve`: bind, load, answer, watch, drain. Signals have a thread of their own. */
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/os/facts.h"
 #include "commit.inc"
 #include "local/offer.h"
@@ -72,7 +73,7 @@ static bool options_are_sound(serve *s)
     return true;
 }
 
-static bool server_open(serve *s)
+bool serve_listen(serve *s)
 {
     static const char *const own[] = {"127.0.0.1", "::1"};
     const whim_options *o = s->options;
@@ -250,7 +251,7 @@ static bool serve_run(serve *s)
 {
     char buf[MODEL_PATH_MAX];
     whim_str ready = {0};
-    if (!signals_start() || !server_open(s)) {
+    if (!signals_start() || !serve_listen(s)) {
         return false;
     }
     serve_register(s, NULL);
@@ -277,7 +278,7 @@ static bool serve_run(serve *s)
     return true;
 }
 
-static void log_open(serve *s)
+void serve_log_open(serve *s)
 {
     whim_log_level level = WHIM_LOG_INFO;
     whim_log_level_parse(s->options->log_level, &level);
@@ -294,12 +295,22 @@ static void log_open(serve *s)
     }
 }
 
+void serve_close(serve *s)
+{
+    serve_model_close(s); /* ends what is left; its last words still go out */
+    whim_server_close(s->server);
+    json_decref(s->about);
+    whimbrel_close(s->model);
+    keys_free(&s->keys);
+}
+
 int cmd_serve(const whim_options *options)
 {
     whim_options own = *options;
     serve s = {.options = &own, .created = (int64_t)time(NULL), .running = {.fd = -1}};
+    whim_json_count_memory();                         /* before anybody reads JSON */
     own.quiet |= strcmp(own.log_format, "json") == 0; /* nothing else is printed */
-    log_open(&s);
+    serve_log_open(&s);
     notify_open(&s);
     files_raise();
     bool ok = nodes_choose(&s.nodes, options);
@@ -322,11 +333,7 @@ int cmd_serve(const whim_options *options)
         code = (is_agent ? serve_agent_run(&s) : serve_run(&s)) ? EXIT_OK : EXIT_FAILED;
     }
     running_forget(&s.running);
-    serve_model_close(&s); /* ends what is left; its last words still go out */
-    whim_server_close(s.server);
-    json_decref(s.about);
-    whimbrel_close(s.model);
-    keys_free(&s.keys);
+    serve_close(&s);
     explicit_bzero(s.nodes.secret, sizeof s.nodes.secret);
     notify_close(&s);
     complain_to(NULL);

@@ -16,14 +16,41 @@ static void unused(serve *s, const char *why)
     whim_log_warn(&s->log, "kv_dir", whim_log_text("unused", why));
 }
 
+const char *serve_kv_dir_asked(const whim_options *options)
+{
+    return options->kv_dir != NULL ? options->kv_dir : getenv("WHIMBREL_KV_DIR");
+}
+
+bool serve_kv_dir_insist(const whim_options *options, char dir[MODEL_PATH_MAX])
+{
+    whim_str why = {0};
+    const char *asked = serve_kv_dir_asked(options);
+    bool ok = true;
+    if (asked != NULL && asked[0] == '\0') {
+        complain(EXIT_USAGE, "no folder keeps pages (--no-kv-dir, or WHIMBREL_KV_DIR is empty); "
+                             "--kv-dir names one");
+        return false;
+    }
+    if (asked != NULL) {
+        snprintf(dir, MODEL_PATH_MAX, "%s", asked);
+    } else {
+        ok = cache_place("kv", dir, MODEL_PATH_MAX, &why) && cache_path("kv", dir, MODEL_PATH_MAX);
+    }
+    if (!ok) {
+        complain(EXIT_FAILED, "no folder for pages: %s", whim_str_text(&why));
+    }
+    whim_str_deinit(&why);
+    return ok;
+}
+
 void serve_kv_dir_choose(serve *s)
 {
-    const char *asked = s->options->kv_dir, *named = getenv("WHIMBREL_KV_DIR");
+    const char *asked = serve_kv_dir_asked(s->options);
     whim_str why = {0};
     s->kv_dir[0] = '\0';
-    s->kv_dir_is_ours = asked == NULL && named == NULL;
-    if (asked != NULL || named != NULL) {
-        snprintf(s->kv_dir, sizeof s->kv_dir, "%s", asked != NULL ? asked : named);
+    s->kv_dir_is_ours = asked == NULL;
+    if (asked != NULL) {
+        snprintf(s->kv_dir, sizeof s->kv_dir, "%s", asked);
     } else if (s->nodes.cfg.n_node > 1) {
         unused(s, "each machine would need a folder of its own; --kv-dir names it");
     } else if (whim_os_mem_available() < LEAST_MEMORY) {

@@ -2,6 +2,7 @@
 /* The model that is served: engine, text side, service, and what the routes say about it. */
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/os/cpu.h"
 #include "base/os/topology.h"
 #include "commit.inc"
 #include "hub_model.h"
@@ -50,6 +51,17 @@ static bool model_open(serve *s, const char *path)
     return s->model != NULL;
 }
 
+/* What the plan has for requests and answers, which may be less than was wished. */
+static int64_t request_bytes(const serve *s)
+{
+    const whim_memory_plan *plan = whim_engine_plan(whim_library_engine(s->model));
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < plan->n_part; i++) {
+        bytes = strcmp(plan->parts[i].name, WHIM_PLAN_REQUESTS) == 0 ? plan->parts[i].bytes : bytes;
+    }
+    return bytes;
+}
+
 /* What the hub calls it, or the library: never a path. */
 static void name_choose(serve *s)
 {
@@ -70,11 +82,23 @@ static const char *draft_name(const serve *s)
     return s->draft_name[0] != '\0' ? s->draft_name : NULL;
 }
 
+/* Beside loading: the name of kept pages needs every byte of the files. */
+static void weights_begin(serve *s)
+{
+    if (kv_dir(s) != NULL) {
+        bool has_memory = weights_memory(s->sums, (int64_t)sizeof s->sums);
+        whim_kv_weights_begin(&s->weights, whim_library_engine(s->model),
+                              has_memory ? s->sums : NULL, (whim_os_cpu_mask_count() + 3) / 4);
+    }
+}
+
 /* Same fingerprint and seed, same text. */
 static bool fingerprint_make(serve *s)
 {
     whim_diag diag = {""};
-    if (whim_kv_space_make(whim_library_engine(s->model), &s->kv_space, &diag) != WHIM_ERR_OK) {
+    if (whim_kv_weights_end(&s->weights, &diag) != WHIM_ERR_OK ||
+        whim_kv_space_make(whim_library_engine(s->model), &s->weights, &s->kv_space, &diag) !=
+            WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text);
         return false;
     }
@@ -93,6 +117,7 @@ static bool service_open(serve *s)
         .kv_about = s->name,
         .kv_dir_bytes = s->options->kv_dir_size,
         .kv_space = s->kv_space.name,
+        .save_ns = s->save_ns,
         .plan_pause_ns = s->options->plan_pause * WHIM_NS_PER_MS,
         .log = &s->log,
     };
@@ -136,7 +161,7 @@ static bool about_make(serve *s, const char *path)
     return s->about != NULL;
 }
 
-static bool tell_server(serve *s)
+bool serve_tell(serve *s)
 {
     const whimbrel_info *info = whimbrel_get_info(s->model);
     const whim_exec_cfg *limits = whim_engine_limits(whim_library_engine(s->model));
@@ -148,13 +173,14 @@ static bool tell_server(serve *s)
         .name = s->name,
         .fingerprint = s->fingerprint,
         .created = s->created,
-        .ctx = whim_service_ctx(s->service),
+        .ctx = s->service != NULL ? whim_service_ctx(s->service) : info->context,
         .n_slot = limits->max_seqs * whim_exec_groups(limits),
         .sampling = s->sampling.v,
         .is_penalty_ours = s->sampling.is_penalty_ours,
         .max_tokens = s->options->max_tokens,
         .repetition_detection = detects_repetition(s->options, true),
         .strict_model = s->options->strict_model,
+        .request_bytes = request_bytes(s),
         .request_ns = (int64_t)(s->options->request_limit * (double)WHIM_NS_PER_S),
         .version = WHIM_VERSION,
         .commit = WHIM_COMMIT,
@@ -181,8 +207,9 @@ bool serve_model_open(serve *s, const char *path)
     }
     name_choose(s);
     s->chat = whim_text_side_chat(whim_library_text(s->model));
+    weights_begin(s);
     return load_engine(whim_library_engine(s->model), &s->load) && fingerprint_make(s) &&
-           service_open(s) && about_make(s, path) && tell_server(s);
+           service_open(s) && about_make(s, path) && serve_tell(s);
 }
 
 bool serve_lends_tools(const serve *s)
@@ -233,6 +260,7 @@ void serve_model_close(serve *s)
     if (s->server != NULL) {
         whim_server_detach(s->server); /* no route and no probe may look at the service any more */
     }
+    whim_kv_weights_cancel(&s->weights);
     if (s->model != NULL) {
         whim_library_stop(s->model);
     }

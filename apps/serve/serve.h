@@ -68,10 +68,21 @@ typedef struct serve {
     char draft_name[256]; /* "": no draft */
     char fingerprint[32]; /* "fp_..." */
     whim_kv_space kv_space;
+    whim_kv_weights weights;
+    char sums[MODEL_PATH_MAX];   /* where sums of weights are remembered, or "" */
     running_entry running;       /* by which `ps` and `chat` find this server */
     char kv_dir[MODEL_PATH_MAX]; /* "": pages are kept nowhere */
     bool kv_dir_is_ours;         /* nobody asked for it: it may fail */
+    int64_t save_ns;             /* see whim_service_cfg */
 } serve;
+
+/* --- its life (cmd_serve.c) -------------------------------------------------------------- */
+
+/* The log that --log-level and --log-format ask for; begin to listen, false after a complaint; end
+ * what is left, and close it but for its log. */
+void serve_log_open(serve *s);
+bool serve_listen(serve *s);
+void serve_close(serve *s);
 
 /* --- starting (port.c, fetch.c) --------------------------------------------------- */
 
@@ -106,6 +117,8 @@ bool serve_agent_run(serve *s);
 /* Load the model and everything that answers need of it, then tell the server; false after a
  * complaint. */
 bool serve_model_open(serve *s, const char *path);
+/* Tell the server which model there is; before it is loaded, for what needs no weights. */
+bool serve_tell(serve *s);
 /* Say in the log what is served. */
 void serve_model_log(serve *s);
 /* Whether calls have a form of ours, because the template has none. */
@@ -113,6 +126,12 @@ bool serve_lends_tools(const serve *s);
 void serve_model_close(serve *s);
 
 /* --- pages on disk (kv_dir.c) ----------------------------------------------------------- */
+
+/* The folder that the command line or the environment names, "" for none; NULL: neither says. */
+const char *serve_kv_dir_asked(const whim_options *options);
+
+/* The folder that a server would take, for those who cannot do without; false after a complaint. */
+bool serve_kv_dir_insist(const whim_options *options, char dir[MODEL_PATH_MAX]);
 
 /* Where they go, with a line in the log where the default place cannot be used. */
 void serve_kv_dir_choose(serve *s);

@@ -37,6 +37,14 @@ run_it inspect a b
 expect "two models" 2 err '"a" and "b"'
 run_it doctor something
 expect "doctor takes no operand" 2 err "something"
+run_it kv export a b c
+expect "kv takes three operands" 2 err 'takes export|import FILE [MODEL], but got "c"'
+run_it kv carry a
+expect "kv knows two words" 2 err "kv export FILE [MODEL], or whimbrel kv import FILE [MODEL]"
+run_it kv import
+expect "kv wants a file" 2 err "whimbrel kv import FILE [MODEL]"
+run_it kv export "$TEST_TMP/none.kvx" --no-kv-dir
+expect "kv wants a folder" 1 err "--kv-dir names one"
 run_it run --load-format gguf
 expect "a choice lists its words" 2 err "auto|dummy"
 run_it run --tensors
