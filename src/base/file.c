@@ -221,7 +221,9 @@ bool whim_path_is_plain_name(const char *name)
         return false;
     }
     for (const char *c = name; *c != '\0'; c++) {
-        if (*c == '/' || *c == '\\' || (unsigned char)*c < 0x20 || *c == 0x7f) {
+        const unsigned char byte = (unsigned char)*c, next = (unsigned char)c[1];
+        bool c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0; /* controls, too */
+        if (*c == '/' || *c == '\\' || byte < 0x20 || byte == 0x7f || c1) {
             return false;
         }
     }
