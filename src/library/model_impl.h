@@ -42,6 +42,11 @@ struct whimbrel_model {
  * that we do not know. */
 bool whim_options_copy(void *to, size_t own, const void *from, size_t size);
 
+/* Prepare m->engine as m->options and `extra` (which may be NULL) say, without a draft and ranks
+ * that nobody asked for where they cannot be used. `field` names the option that is wrong. */
+WHIM_MUST_CHECK whim_err whim_model_prepare(whimbrel_model *m, const whim_library_extra *extra,
+                                            const char **field, whim_diag *diag);
+
 /* Numbers that are less than they may be are refused, by name. */
 typedef struct whim_number {
     const char *field;
