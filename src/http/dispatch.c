@@ -153,6 +153,7 @@ static void on_head(whim_http *http, whim_conn *conn, bool has_body)
         whim_conn_refuse(http, conn, 503, "too many connections");
         return;
     }
+    whim_conn_refuse_heads(http, conn);
     if (whim_budget_is_over(WHIM_BUDGET_WHOLE) && !whim_http_is_always_answered(ex->request.path)) {
         whim_conn_refuse(http, conn, 503, "the memory for requests and answers is used up");
         return;
@@ -202,59 +203,6 @@ static bool has_room(whim_http *http, whim_conn *conn)
     return more == 0 || all <= WHIM_HTTP_BODIES_MAX * http->cfg.limits.max_body;
 }
 
-static bool is_within(int32_t share, int64_t bytes)
-{
-    int32_t had = whim_budget_share(share);
-    bool allows = whim_budget_allows(bytes);
-    whim_budget_share(had);
-    return allows;
-}
-
-static int32_t client_of(const whim_conn *conn)
-{
-    return (int32_t)(conn->ex->notes.client % WHIM_HTTP_SLOW_CLIENTS);
-}
-
-/* Of the client whose unfinished bodies hold most, where that is more than this one's would with
- * `more`, the largest; NULL: there is none. */
-static whim_conn *greediest(const whim_http *http, const whim_conn *own, int64_t more)
-{
-    int64_t held[WHIM_HTTP_SLOW_CLIENTS] = {0};
-    for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
-        if (conn->state == WHIM_CONN_BODY) {
-            held[client_of(conn)] += conn->ex->parser.body.cap;
-        }
-    }
-    int64_t most = held[client_of(own)] + more;
-    whim_conn *best = NULL;
-    for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
-        if (conn->state != WHIM_CONN_BODY || held[client_of(conn)] < most) {
-            continue;
-        }
-        bool is_larger = best == NULL || held[client_of(conn)] > most ||
-                         conn->ex->parser.body.cap > best->ex->parser.body.cap;
-        best = is_larger ? conn : best;
-        most = held[client_of(conn)];
-    }
-    return best;
-}
-
-/* Bodies that come slowly, or never to their end, may hold all that large ones may have. Where this
- * one must grow, those of a client that holds more make room for it. */
-static void make_room(whim_http *http, whim_conn *conn, int32_t share, int64_t n)
-{
-    const whim_str *body = &conn->ex->parser.body;
-    const int64_t more = 2 * body->cap;
-    whim_conn *other;
-    if (share != WHIM_HTTP_SHARE_LARGE || body->len + n < body->cap) {
-        return;
-    }
-    while (!is_within(share, more) && (other = greediest(http, conn, more)) != NULL) {
-        whim_conn_refuse(http, other, 503, "memory is short, and this client holds most of it");
-        whim_exchange_drop_body(other->ex);
-    }
-}
-
 static void on_parsed(whim_http *http, whim_conn *conn, whim_http_parsed parsed)
 {
     whim_exchange *ex = conn->ex;
@@ -297,7 +245,7 @@ int64_t whim_conn_parse(whim_http *http, whim_conn *conn, const char *bytes, int
         whim_http_parser *p = &conn->ex->parser;
         int32_t share =
             conn->state == WHIM_CONN_BODY ? whim_http_share(false, p->body.len + n - at) : 0;
-        make_room(http, conn, share, n - at);
+        whim_conn_make_room(http, conn, share, n - at);
         int32_t had = whim_budget_share(share);
         whim_http_parsed parsed = whim_http_parser_feed(p, bytes + at, n - at, &used);
         whim_budget_share(had);

@@ -224,6 +224,16 @@ int64_t whim_conn_parse(whim_http *http, whim_conn *conn, const char *bytes, int
  * DEAD now. */
 void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *message);
 
+/* --- room.c: where memory is short ---------------------------------------------------------- */
+
+/* Before a body grows by n bytes that came: within `share` there is room for it, or nobody else can
+ * make any. */
+void whim_conn_make_room(whim_http *http, whim_conn *conn, int32_t share, int64_t n);
+
+/* The head of this one is whole: where all memory is taken, unfinished ones that are larger make
+ * room. */
+void whim_conn_refuse_heads(whim_http *http, const whim_conn *conn);
+
 /* --- http.c ----------------------------------------------------------------------------------- */
 
 /* Let a handler thread have the exchange, which is counted in n_let_in until the handler comes

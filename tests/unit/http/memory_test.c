@@ -103,6 +103,89 @@ static void test_endless_bodies(void **state)
     assert_true(used_falls_below(MIB));
 }
 
+/* Nor do its many small ones, which are no large body each. */
+static void test_many_small_bodies(void **state)
+{
+    (void)state;
+    enum { N = 230, EACH = 250 << 10 };
+    static int fds[N];
+    char *body = calloc(1, EACH);
+    for (int i = 0; i < N; i++) { /* 57 MiB of the 56 that middling bodies may have */
+        fds[i] = dial_as("127.0.0.2");
+        say(fds[i], "POST /info HTTP/1.1\r\nHost: h\r\nContent-Length: 260000\r\n\r\n");
+        say_n(fds[i], body, EACH);
+    }
+    free(body);
+    for (int i = 0; i < 60000 && whim_budget_used() < 55 * (int64_t)MIB; i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    int fd = dial(&f);
+    say_body(fd, "/info", 100 << 10);
+    assert_true(hear(&f, fd, "\r\n\r\n"));
+    assert_int_equal(status_of(f.text), 200);
+    close(fd);
+    for (int i = 0; i < N; i++) {
+        close(fds[i]);
+    }
+    assert_true(used_falls_below(MIB));
+}
+
+/* Where that would not be enough, nobody loses a body for another that fails all the same. */
+static void test_room_in_vain(void **state)
+{
+    (void)state;
+    enum { ALL = 4 * MIB, LATE = 64 << 10 };
+    static char body[ALL];
+    char head[128];
+    int slow = dial_as("127.0.0.2");
+    snprintf(head, sizeof head,
+             "POST /info HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: %d\r\n\r\n",
+             ALL);
+    say(slow, head);
+    say_n(slow, body, ALL - LATE);
+    for (int i = 0; i < 60000 && whim_budget_used() < ALL; i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    void *others = whim_alloc(56 * MIB); /* all that middling bodies may have */
+    int fd = dial(&f);
+    say_body(fd, "/info", 600 << 10);
+    assert_true(hear(&f, fd, "\r\n\r\n"));
+    assert_int_equal(status_of(f.text), 503);
+    close(fd);
+    whim_free(others);
+    say_n(slow, body, LATE);
+    assert_true(hear(&f, slow, "\r\n\r\n"));
+    assert_int_equal(status_of(f.text), 200);
+    close(slow);
+    assert_true(used_falls_below(MIB));
+}
+
+/* Heads that never end keep nobody from being answered. */
+static void test_slow_heads(void **state)
+{
+    (void)state;
+    enum { N = 120, EACH = 31 << 10, FEW = 2 * MIB };
+    static int fds[N];
+    static char line[EACH];
+    memset(line, 'x', sizeof line);
+    whim_budget_set(FEW);
+    for (int i = 0; i < N; i++) {
+        fds[i] = dial_as("127.0.0.2");
+        say(fds[i], "GET /info HTTP/1.1\r\nHost: h\r\nA: ");
+        say_n(fds[i], line, EACH);
+    }
+    for (int i = 0; i < 60000 && whim_budget_used() < FEW; i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    assert_int_equal(
+        status_of(ask(&f, "GET /info HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 200);
+    for (int i = 0; i < N; i++) {
+        close(fds[i]);
+    }
+    whim_budget_set(0);
+    whim_budget_set(BUDGET);
+}
+
 /* One that never has room is not told to come again. */
 static void test_huge_body(void **state)
 {
@@ -229,10 +312,12 @@ static void test_short_reply(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large_body),     cmocka_unit_test(test_huge_body),
-        cmocka_unit_test(test_endless_bodies), cmocka_unit_test(test_unread_reply),
-        cmocka_unit_test(test_slow_reader),    cmocka_unit_test(test_unread_is_kept),
-        cmocka_unit_test(test_all_taken),      cmocka_unit_test(test_short_reply),
+        cmocka_unit_test(test_large_body),     cmocka_unit_test(test_many_small_bodies),
+        cmocka_unit_test(test_room_in_vain),   cmocka_unit_test(test_slow_heads),
+        cmocka_unit_test(test_huge_body),      cmocka_unit_test(test_endless_bodies),
+        cmocka_unit_test(test_unread_reply),   cmocka_unit_test(test_slow_reader),
+        cmocka_unit_test(test_unread_is_kept), cmocka_unit_test(test_all_taken),
+        cmocka_unit_test(test_short_reply),
     };
     return cmocka_run_group_tests(tests, open_it, close_it);
 }

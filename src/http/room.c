@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests that come slowly, or never to their end, may hold all that requests may have. Where
+ * memory is short, those of the client that holds most make room for the one that goes on. */
+#include "base/heap/budget.h"
+#include "http/internal.h"
+
+#include <string.h>
+
+static const char greedy[] = "memory is short, and this client holds most of it";
+
+static bool is_within(int32_t share, int64_t bytes)
+{
+    int32_t had = whim_budget_share(share);
+    bool allows = whim_budget_allows(bytes);
+    whim_budget_share(had);
+    return allows;
+}
+
+static int32_t client_of(const whim_conn *conn)
+{
+    return (int32_t)(conn->ex->notes.client % WHIM_HTTP_SLOW_CLIENTS);
+}
+
+/* --- bodies ----------------------------------------------------------------------------------- */
+
+/* What each client's unfinished bodies hold. */
+typedef struct held {
+    int64_t bytes[WHIM_HTTP_SLOW_CLIENTS];
+} held;
+
+static held held_by(const whim_http *http)
+{
+    held all = {{0}};
+    for (const whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
+        if (conn->state == WHIM_CONN_BODY) {
+            all.bytes[client_of(conn)] += conn->ex->parser.body.cap;
+        }
+    }
+    return all;
+}
+
+/* Of the client whose bodies hold most, where that is more than this one's would with `more`, the
+ * largest; NULL: there is none. */
+static whim_conn *greediest(const whim_http *http, const held *all, const whim_conn *own,
+                            int64_t more)
+{
+    int64_t most = all->bytes[client_of(own)] + more;
+    whim_conn *best = NULL;
+    for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
+        if (conn->state != WHIM_CONN_BODY || all->bytes[client_of(conn)] < most) {
+            continue;
+        }
+        bool is_larger = best == NULL || all->bytes[client_of(conn)] > most ||
+                         conn->ex->parser.body.cap > best->ex->parser.body.cap;
+        best = is_larger ? conn : best;
+        most = all->bytes[client_of(conn)];
+    }
+    return best;
+}
+
+/* Whether it would be enough if all who hold more gave all of it. */
+static bool may_help(const held *all, const whim_conn *own, int32_t share, int64_t more)
+{
+    int64_t others = 0, most = all->bytes[client_of(own)] + more;
+    for (int32_t i = 0; i < WHIM_HTTP_SLOW_CLIENTS; i++) {
+        others += all->bytes[i] >= most ? all->bytes[i] : 0;
+    }
+    return is_within(share, more - others);
+}
+
+void whim_conn_make_room(whim_http *http, whim_conn *conn, int32_t share, int64_t n)
+{
+    const whim_str *body = &conn->ex->parser.body;
+    const int64_t more = body->cap > n ? 2 * body->cap : 2 * n;
+    if (share == 0 || body->len + n < body->cap || is_within(share, more)) {
+        return;
+    }
+    held all = held_by(http);
+    whim_conn *other;
+    if (!may_help(&all, conn, share, more)) {
+        return;
+    }
+    while (!is_within(share, more) && (other = greediest(http, &all, conn, more)) != NULL) {
+        all.bytes[client_of(other)] -= other->ex->parser.body.cap;
+        whim_conn_refuse(http, other, 503, greedy);
+        whim_exchange_drop_body(other->ex);
+    }
+}
+
+/* --- heads ------------------------------------------------------------------------------------ */
+
+static whim_conn *largest_head(const whim_http *http, const whim_conn *own)
+{
+    int64_t most = own->ex->parser.head.cap;
+    whim_conn *best = NULL;
+    for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
+        if (conn != own && conn->state == WHIM_CONN_HEAD && conn->ex->parser.head.cap > most) {
+            best = conn;
+            most = conn->ex->parser.head.cap;
+        }
+    }
+    return best;
+}
+
+void whim_conn_refuse_heads(whim_http *http, const whim_conn *conn)
+{
+    whim_conn *other;
+    while (whim_budget_is_over(WHIM_BUDGET_WHOLE) && (other = largest_head(http, conn)) != NULL) {
+        whim_conn_kill(http, other);
+    }
+}
