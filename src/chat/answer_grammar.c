@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The grammar of a whole answer: reasoning that stays free, then calls, a format, or both to choose
  * from. */
+#include "base/heap/budget.h"
 #include "chat/answer_impl.h"
 #include "chat/reasoning.h"
 #include "chat/tools/parser.h"
@@ -178,6 +179,7 @@ whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out, w
     if (!whim_answer_is_held(rule)) {
         return WHIM_ERR_OK;
     }
+    const int64_t n_failed = whim_heap_failures();
     whim_answer a = {.rule = rule, .marked_rule = -1};
     if (whim_grammar_builder_create(&(whim_grammar_limits){.bytes = rule->bytes}, &a.b) !=
         WHIM_ERR_OK) {
@@ -185,5 +187,11 @@ whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out, w
     }
     whim_err err = whim_grammar_build(a.b, whole(&a), out, diag);
     whim_grammar_builder_destroy(a.b);
+    /* Copies of a schema that lack a member are whole to those who read them. */
+    if (whim_heap_failures() != n_failed) {
+        whim_grammar_unref(*out);
+        *out = NULL;
+        err = whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a grammar");
+    }
     return err;
 }

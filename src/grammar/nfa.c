@@ -156,6 +156,9 @@ int32_t whim_nfa_emit(gnfa *nfa, int32_t index, int32_t from)
     if (from < 0 || whim_gb_failed(nfa->b)) {
         return -1;
     }
+    if (index < 0) { /* whoever made the rule had no memory for a schema's copy, and said nothing */
+        return whim_gb_no_memory(nfa->b);
+    }
     const gnode node = nfa->b->nodes[index]; /* a copy: nodes may be added while it is written */
     int32_t to;
     switch (node.kind) {

@@ -3,6 +3,8 @@
  * that what a grammar allows is what the parser reads as calls. */
 #include "unit/text/text_fixture.h"
 
+#include "base/heap/faults.h"
+#include "base/json.h"
 #include "chat/format.h"
 #include "support/chat_events.h"
 
@@ -35,6 +37,7 @@ static json_t *make_tools(const char *strict)
 static int setup(void **state)
 {
     static bench b;
+    whim_json_count_memory();
     json_t *vocab = json_object();
     whim_diag diag = {{0}};
     json_object_set_new(vocab, "<unk>", json_integer(0));
@@ -497,6 +500,38 @@ static void strict_tools_and_formats(void **state)
     check(b, &rule, LIST("yes", "no"), LIST("", "yesno", "y"));
 }
 
+/* A copy of a schema that lacks what there was no memory for would be another schema. */
+static void without_memory_there_is_no_grammar(void **state)
+{
+    const bench *b = *state;
+    whim_diag diag = {{0}};
+    json_t *joined = json_loads(
+        "{\"$defs\": {\"n\": {\"type\": \"integer\", \"minimum\": 3}}, \"type\": \"object\", "
+        "\"properties\": {\"a\": {\"$ref\": \"#/$defs/n\"}, \"b\": {\"enum\": [1, 2]}}, "
+        "\"required\": [\"a\"], \"allOf\": [{\"properties\": {\"b\": {\"not\": {\"const\": 1}}}}, "
+        "{\"anyOf\": [{\"required\": [\"b\"]}, {\"properties\": {\"a\": {\"maximum\": 9}}}]}], "
+        "\"additionalProperties\": false}",
+        0, NULL);
+    const whim_answer_rule rules[] = {{HERMES, .tools = b->strict, .choice = WHIM_CHOICE_REQUIRED,
+                                       .tool_schema = "function.parameters"},
+                                      {.schema = joined, .schema_at = "schema"}};
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        bool is_whole = false;
+        for (int64_t n = 1; !is_whole; n++) {
+            whim_grammar *g = NULL;
+            whim_alloc_fail_nth(n);
+            whim_err err = whim_answer_grammar(&rules[i], &g, &diag);
+            is_whole = whim_alloc_seen() < n;
+            whim_alloc_fail_nth(0);
+            if (err != (is_whole ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY) || (g != NULL) != is_whole) {
+                fail_msg("rule %zu, allocation %lld: %s", i, (long long)n, diag.text);
+            }
+            whim_grammar_unref(g);
+        }
+    }
+    json_decref(joined);
+}
+
 static void what_has_no_grammar(void **state)
 {
     const bench *b = *state;
@@ -572,6 +607,7 @@ int main(void)
         cmocka_unit_test(many_texts_between_tags),
         cmocka_unit_test(what_tags_cannot_hold_is_refused),
         cmocka_unit_test(strict_tools_and_formats),
+        cmocka_unit_test(without_memory_there_is_no_grammar),
         cmocka_unit_test(what_has_no_grammar),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
