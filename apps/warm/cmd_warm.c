@@ -5,6 +5,7 @@
 #include "warm/warm.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/report/progress.h"
 #include "client/link.h"
 #include "local/offer.h"
@@ -232,6 +233,7 @@ int cmd_warm(const whim_options *options)
 {
     static warming w;
     whim_diag diag = {""};
+    whim_json_count_memory(); /* before anybody reads JSON */
     w.own = *options;
     w.file = options->model;
     if (w.file == NULL) {

@@ -112,8 +112,10 @@ whim_jval whim_jinja_from_json(whim_jinja *j, const whim_jcall *c)
                                      .values_left = &left,
                                      .is_changed = &is_changed};
     whim_jinja_pay(j, str->n / 4);
-    if (whim_json_read(&json, str->s, str->n, limits, &why) != WHIM_ERR_OK) {
-        whim_jinja_fail(j, "from_json: %s", why.text);
+    whim_err err = whim_json_read(&json, str->s, str->n, limits, &why);
+    if (err != WHIM_ERR_OK) { /* a lack of memory is no fault of the text */
+        whim_jinja_leave(j, err == WHIM_ERR_NO_MEMORY ? err : WHIM_ERR_INVALID, "from_json: %s",
+                         why.text);
     }
     if (is_changed) {
         json_decref(json);

@@ -13,10 +13,14 @@ static json_t *schema_of(json_t *schema)
     if (whim_peek(schema, "type") != NULL) {
         return json_incref(schema);
     }
-    json_t *typed = json_pack("{s:s}", "type", "object");
-    if (json_object_update_missing(typed, schema) != 0) {
-        json_decref(typed);
-        return NULL;
+    json_t *typed = json_pack("{s:s}", "type", "object"), *value;
+    const char *key;
+    json_object_foreach(schema, key, value)
+    {
+        if (json_object_set(typed, key, value) != 0) {
+            json_decref(typed);
+            return NULL;
+        }
     }
     return typed;
 }

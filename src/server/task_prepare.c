@@ -62,10 +62,22 @@ bool whim_task_render(const whim_api *api, whim_task *task, whim_prompt *out, wh
     return err == WHIM_ERR_OK || fault_of(fault, err, param_of(task, field), &diag);
 }
 
-static bool is_too_large(const json_t *schema)
+/* Bytes of a schema as text; false without memory for its size. */
+static bool size_of(const json_t *schema, size_t *bytes)
 {
-    return schema != NULL &&
-           json_dumpb(schema, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) > MAX_SCHEMA_BYTES;
+    *bytes = schema != NULL ? json_dumpb(schema, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) : 0;
+    return schema == NULL || *bytes > 0;
+}
+
+static bool check_size(const json_t *schema, const char *param, const char *name, whim_fault *fault)
+{
+    size_t bytes;
+    if (!size_of(schema, &bytes)) {
+        return whim_fault_no_memory(fault);
+    }
+    return bytes <= MAX_SCHEMA_BYTES ||
+           whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, param, "\"%s\" is larger than %d bytes",
+                          name, MAX_SCHEMA_BYTES);
 }
 
 /* The size of every schema that the grammar is built of. */
@@ -76,20 +88,17 @@ static bool check_sizes(const whim_task *task, const whim_request_extra *extra, 
     json_array_foreach(extra->tools, i, tool)
     {
         const json_t *function = json_object_get(tool, "function");
-        if ((task->form_at != NULL || task->choice == WHIM_CHOICE_REQUIRED ||
-             json_is_true(json_object_get(function, "strict"))) &&
-            is_too_large(json_object_get(function, "parameters"))) {
-            char param[96];
-            snprintf(param, sizeof param, "tools[%zu].%s",
-                     task->tool_at == NULL ? i : (size_t)task->tool_at[i],
-                     task->tool_schema == NULL ? "function.parameters" : task->tool_schema);
-            return whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, param,
-                                  "\"%s\" is larger than %d bytes", param, MAX_SCHEMA_BYTES);
+        const bool is_held = task->form_at != NULL || task->choice == WHIM_CHOICE_REQUIRED ||
+                             json_is_true(json_object_get(function, "strict"));
+        char param[96];
+        snprintf(param, sizeof param, "tools[%zu].%s",
+                 task->tool_at == NULL ? i : (size_t)task->tool_at[i],
+                 task->tool_schema == NULL ? "function.parameters" : task->tool_schema);
+        if (is_held && !check_size(json_object_get(function, "parameters"), param, param, fault)) {
+            return false;
         }
     }
-    return !is_too_large(task->schema) ||
-           whim_fault_set(fault, WHIM_FAULT_BAD_VALUE, task->format_at,
-                          "\"%s\" is larger than %d bytes", task->schema_at, MAX_SCHEMA_BYTES);
+    return check_size(task->schema, task->format_at, task->schema_at, fault);
 }
 
 /* What the request says, within the server's bound and the context. */
@@ -111,14 +120,15 @@ static bool may_repeat(const whim_api *api, const whim_task *task)
                : !api->repetition_detection || task->messages == NULL || task->ask.ignore_end;
 }
 
-/* What was cut off the beginning of a prompt is not told again, either. */
+/* What was cut off a prompt is not told again, either. */
 static void cut_prompt(whim_task *task, int32_t p)
 {
     int64_t n;
     whim_ids *prompt = &task->prompts[p];
     whimbrel_prompt_ids(task->requests[p], &n);
     if (n < prompt->n) {
-        memmove(prompt->ids, prompt->ids + (prompt->n - n), (size_t)n * sizeof *prompt->ids);
+        int64_t from = task->from_front ? 0 : prompt->n - n;
+        memmove(prompt->ids, prompt->ids + from, (size_t)n * sizeof *prompt->ids);
         prompt->n = n;
         task->is_cut = true;
     }

@@ -67,11 +67,11 @@ bool whim_openai_read_ids(const whim_api *api, const whim_fields *f, const char 
 
 /* `ids` is the prompt alone; make it prefix, suffix and the mark of the middle. */
 static bool add_suffix(const whim_api *api, const whim_fields *f, const json_t *suffix,
-                       whim_ids *ids)
+                       bool may_be_long, whim_ids *ids)
 {
     whim_fim fim;
     whim_ids out = {0};
-    const whim_encode_opts plain = {.most = api->ctx - 1};
+    const whim_encode_opts plain = {.most = may_be_long ? 0 : api->ctx - 1};
     int32_t bos = bos_id(api);
     int64_t skip = ids->n > 0 && bos >= 0 && ids->ids[0] == bos;
     if (!whim_fim_find(api->tok, &fim)) {
@@ -120,7 +120,7 @@ static bool read_one(const whim_api *api, const whim_fields *f, const char *key,
     } else if (!whim_openai_read_ids(api, f, key, value, out)) {
         return false;
     }
-    if (opts->suffix != NULL && !add_suffix(api, f, opts->suffix, out)) {
+    if (opts->suffix != NULL && !add_suffix(api, f, opts->suffix, opts->may_be_long, out)) {
         return false;
     }
     int32_t bos = bos_id(api);

@@ -208,6 +208,24 @@ static void no_suffix_keeps_the_echo_as_it_was_sent(void **state)
     }
 }
 
+static void an_echo_is_what_was_read(void **state)
+{
+    (void)state;
+    static const char *const sides[][2] = {{"right", "hello"}, {"left", "a"}};
+    for (size_t i = 0; i < N_OF(sides); i++) {
+        char body[256], want[64];
+        snprintf(body, sizeof body,
+                 "{\"prompt\":[263,97],\"echo\":true,\"max_tokens\":1,"
+                 "\"truncate_prompt_tokens\":1,\"truncation_side\":\"%s\"}",
+                 sides[i][0]);
+        snprintf(want, sizeof want, "\"text\":\"%s world\"", sides[i][1]);
+        const char *got = complete(body, plain, N_OF(plain));
+        if (strstr(got, want) == NULL) {
+            fail_msg("%s is not in %s", want, got);
+        }
+    }
+}
+
 static void an_end_token_has_its_entry(void **state)
 {
     static const whim_job_event events[] = {
@@ -480,6 +498,7 @@ int main(void)
         cmocka_unit_test(a_token_is_told_beside_one_that_ends_alike),
         cmocka_unit_test(parts_of_characters_are_told_apart),
         cmocka_unit_test(no_suffix_keeps_the_echo_as_it_was_sent),
+        cmocka_unit_test(an_echo_is_what_was_read),
         cmocka_unit_test(an_end_token_has_its_entry),
         cmocka_unit_test(echo_alone_generates_nothing),
         cmocka_unit_test(large_replies_keep_nobody_waiting),
