@@ -214,13 +214,16 @@ static void call_print(const whim_comm_call *c, char *out, size_t size)
 static whim_err late(whim_comm *comm, int32_t peer, const whim_comm_wait *wait,
                      const whim_comm_call *mine, uint32_t round)
 {
-    char here[128];
+    char here[128], there[32], last[64] = "";
     call_print(mine, here, sizeof here);
+    if (whim_comm_last_site(comm, peer, there)) {
+        snprintf(last, sizeof last, ", its last call was at \"%s\"", there);
+    }
     whim_fail(&comm->diag, WHIM_ERR_DEVICE,
-              "rank %d has not come to %s within %.2g s: it is %u rounds behind rank %d",
+              "rank %d has not come to %s within %.2g s: it is %u rounds behind rank %d%s",
               whim_comm_number(comm, peer), here, (double)wait->waited_ns / 1e9,
               round - atomic_load(&whim_comm_seat_of(comm, peer)->n_round),
-              whim_comm_number(comm, comm->rank));
+              whim_comm_number(comm, comm->rank), last);
     return end(comm);
 }
 

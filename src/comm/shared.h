@@ -177,6 +177,9 @@ whim_comm_call whim_comm_call_again(whim_comm_kind kind, int64_t size, const cha
 void whim_comm_place_tell(const whim_comm *comm, const char *site);
 bool whim_comm_passed_by(const whim_comm *comm, int32_t rank, uint32_t round, char site[32]);
 
+/* The last call that a rank of a comm that is split told of; false: there was none. */
+bool whim_comm_last_site(const whim_comm *comm, int32_t rank, char site[32]);
+
 /* Of a list with an entry for each rank. */
 int32_t whim_comm_parts(const whim_comm *comm, const int64_t *list);
 

@@ -56,6 +56,25 @@ void whim_comm_place_tell(const whim_comm *comm, const char *site)
     atomic_store_explicit(&place->n_call, n + 1, memory_order_release);
 }
 
+static void site_read(whim_comm_place *place, char site[32])
+{
+    uint64_t words[4];
+    for (int32_t i = 0; i < 4; i++) {
+        words[i] = atomic_load_explicit(&place->site[i], memory_order_acquire);
+    }
+    memcpy(site, words, sizeof words);
+    site[sizeof words - 1] = '\0';
+}
+
+bool whim_comm_last_site(const whim_comm *comm, int32_t rank, char site[32])
+{
+    if (comm->alike == 0) {
+        return false;
+    }
+    site_read(place_of(comm, rank), site);
+    return site[0] != '\0';
+}
+
 /* Ranks of a group make the same calls of all comms in the same order; those of other groups need
  * not. Whoever has gone on from this very call had told its round before, so that is looked at
  * last. */
@@ -67,15 +86,10 @@ bool whim_comm_passed_by(const whim_comm *comm, int32_t rank, uint32_t round, ch
     }
     const whim_comm_place *mine = place_of(comm, comm->rank);
     whim_comm_place *other = place_of(comm, rank);
-    uint64_t words[4];
     uint32_t n_call = atomic_load_explicit(&other->n_call, memory_order_acquire);
     int32_t ahead = (int32_t)(n_call - atomic_load_explicit(&mine->n_call, memory_order_relaxed));
     int32_t set = atomic_load_explicit(&other->set, memory_order_acquire);
-    for (int32_t i = 0; i < 4; i++) {
-        words[i] = atomic_load_explicit(&other->site[i], memory_order_acquire);
-    }
-    memcpy(site, words, sizeof words);
-    site[sizeof words - 1] = '\0';
+    site_read(other, site);
     bool elsewhere = ahead > 0 || (ahead == 0 && set != comm->set);
     return elsewhere && (int32_t)(atomic_load(&whim_comm_seat_of(comm, rank)->n_round) - round) < 0;
 }
