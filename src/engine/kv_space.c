@@ -41,10 +41,18 @@ static void weights_find(void *ctx)
     }
 }
 
+static uint64_t written(const whim_engine *engine)
+{
+    uint64_t own = whim_ckpt_written(whim_engine_ckpt(engine));
+    return whim_engine_draft(engine) != NULL
+               ? own + whim_ckpt_written(whim_engine_draft_ckpt(engine))
+               : own;
+}
+
 void whim_kv_weights_begin(whim_kv_weights *w, const whim_engine *engine, const char *memory,
                            int32_t n_thread)
 {
-    *w = (whim_kv_weights){.engine = engine};
+    *w = (whim_kv_weights){.engine = engine, .written = written(engine)};
     w->cfg = (whim_identity_cfg){.memory = memory, .n_thread = n_thread, .stop = &w->stop};
     w->running =
         whim_thread_create(&w->thread, "identity", weights_find, w, &w->diag) == WHIM_ERR_OK;
@@ -58,6 +66,11 @@ whim_err whim_kv_weights_end(whim_kv_weights *w, whim_diag *diag)
     if (w->running) {
         whim_thread_join(&w->thread);
         w->running = false;
+    }
+    if (w->err == WHIM_ERR_OK && w->engine != NULL && written(w->engine) != w->written) {
+        return whim_fail(diag, WHIM_ERR_CORRUPT,
+                         "a file of the model was written to while it was loaded: start again when "
+                         "whatever writes it is done");
     }
     return w->err == WHIM_ERR_OK ? w->err : whim_fail(diag, w->err, "%s", w->diag.text);
 }

@@ -26,6 +26,7 @@ typedef struct whim_kv_weights {
     atomic_bool stop;
     whim_err err;
     whim_diag diag;
+    uint64_t written; /* as the files were at the beginning */
     char model[WHIM_IDENTITY_TEXT], draft[WHIM_IDENTITY_TEXT]; /* "": there is none */
 } whim_kv_weights;
 
@@ -34,7 +35,8 @@ typedef struct whim_kv_weights {
 void whim_kv_weights_begin(whim_kv_weights *weights, const whim_engine *engine, const char *memory,
                            int32_t n_thread);
 
-/* Wait for it, or (cancel) for no more than its end. Both may come again. */
+/* Wait for it, or (cancel) for no more than its end. Both may come again. CORRUPT: a file was
+ * written to since the beginning, so what was loaded meanwhile may be anything. */
 WHIM_MUST_CHECK whim_err whim_kv_weights_end(whim_kv_weights *weights, whim_diag *diag);
 void whim_kv_weights_cancel(whim_kv_weights *weights);
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/math/lane_sum.h"
+#include "base/math/rng.h"
 #include "base/thread.h"
 #include "weights/identity/fingerprint.h"
 #include "weights/identity/sum_memory.h"
@@ -98,6 +99,17 @@ static whim_err file_sum(whim_sum_memory *memory, const whim_ckpt_file *file,
         whim_sum_memory_add(memory, &after);
     }
     return WHIM_ERR_OK;
+}
+
+uint64_t whim_ckpt_written(const whim_ckpt *ckpt)
+{
+    uint64_t all = 0;
+    for (int32_t i = 0; i < ckpt->n_file; i++) {
+        whim_sum_of_file file = {0};
+        (void)whim_sum_of_file_look(ckpt->files[i].fd, &file);
+        all = whim_rng_mix(whim_rng_mix(all ^ (uint64_t)file.bytes) ^ (uint64_t)file.written_ns);
+    }
+    return all;
 }
 
 whim_err whim_ckpt_identity(const whim_ckpt *ckpt, const whim_identity_cfg *cfg,

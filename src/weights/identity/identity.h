@@ -25,6 +25,10 @@ typedef struct whim_identity_cfg {
     atomic_bool *stop;  /* set: give up, with BUSY; NULL: nobody does */
 } whim_identity_cfg;
 
+/* Sizes and times of the last write of all files, as one number: whoever loads them beside this
+ * looks before and after, since an identity says nothing of what another read of them found. */
+uint64_t whim_ckpt_written(const whim_ckpt *ckpt);
+
 WHIM_MUST_CHECK whim_err whim_ckpt_identity(const whim_ckpt *ckpt, const whim_identity_cfg *cfg,
                                             char out[WHIM_IDENTITY_TEXT], whim_diag *diag);
 

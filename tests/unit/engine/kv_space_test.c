@@ -5,6 +5,8 @@
 
 #include "support/cmocka.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const whim_kv_weights unknown;
@@ -117,9 +119,39 @@ static void dealt_heads_are_the_same_answers(void **state)
     assert_string_equal(spaces[4].name, spaces[0].name);
 }
 
+/* What was loaded meanwhile may be the old bytes under the new bytes' name, or parts of both. */
+static void a_file_that_is_written_to_is_refused(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/whim_space_XXXXXX", command[256];
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof command, "cp tests/data/golden/llama-f32/* %s", folder);
+    assert_int_equal(system(command), 0);
+    whim_engine_cfg cfg = {.model = folder, .n_thread = 1, .ctx = 64};
+    for (int32_t i = 0; i < 2; i++) {
+        whim_engine *engine;
+        whim_kv_weights weights;
+        whim_diag diag = {""};
+        assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), WHIM_ERR_OK);
+        whim_kv_weights_begin(&weights, engine, NULL, 1);
+        if (i == 1) {
+            snprintf(command, sizeof command, "touch -d tomorrow %s/*.safetensors", folder);
+            assert_int_equal(system(command), 0);
+        }
+        assert_int_equal(whim_kv_weights_end(&weights, &diag),
+                         i == 0 ? WHIM_ERR_OK : WHIM_ERR_CORRUPT);
+        assert_true(i == 0 || strstr(diag.text, "written to while it was loaded") != NULL);
+        whim_kv_weights_cancel(&weights);
+        whim_engine_close(engine);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_that_is_written_to_is_refused),
         cmocka_unit_test(drafts_and_their_types_have_names),
         cmocka_unit_test(other_bits_are_another_space),
         cmocka_unit_test(groups_are_another_space),
