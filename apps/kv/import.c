@@ -50,6 +50,10 @@ static whim_err names_check(importing *in)
     for (int32_t i = 0; i < in->archive.n_part && why.len == 0; i++) {
         kv_part_space(m, i < m->n_part ? i : 0, own);
         kv_difference(in->archive.parts[i].space, own, &why);
+        if (why.len == 0 &&
+            strcmp(in->archive.parts[i].space, own) != 0) { /* no export wrote that */
+            whim_str_printf(&why, "the order of what they are named by");
+        }
     }
     if (why.len == 0 && in->archive.n_part != m->n_part) {
         whim_str_printf(&why,
@@ -67,6 +71,7 @@ static whim_err names_check(importing *in)
     return err;
 }
 
+/* Of a page and a state. Those of other ranks are as the file says: any number. */
 static int64_t record_sum_of(const whim_archive_part *part)
 {
     int64_t bytes = 0;
@@ -78,6 +83,15 @@ static int64_t record_sum_of(const whim_archive_part *part)
     return bytes;
 }
 
+static int64_t all_records(const importing *in)
+{
+    int64_t all = 0;
+    for (int32_t i = 0; i < in->model->n_part; i++) {
+        all += record_sum_of(&in->archive.parts[i]);
+    }
+    return all;
+}
+
 /* A tier that is opened keeps within the limit by removing the oldest files, whoever's they are: so
  * what does not fit is refused before. */
 static whim_err room_check(importing *in)
@@ -86,10 +100,14 @@ static whim_err room_check(importing *in)
     char bytes[2][32];
     int64_t needed = 0;
     int64_t limit = m->own.kv_dir_size > 0 ? m->own.kv_dir_size : whim_disk_folder_limit(m->dir);
+    bool fits = true;
     for (int32_t i = 0; i < m->n_part; i++) {
-        needed += whim_archive_part_bytes(&in->archive.parts[i]);
+        const whim_archive_part *part = &in->archive.parts[i];
+        int64_t own = whim_archive_part_bytes(part);
+        needed += own;
+        fits = fits && own <= whim_disk_share(limit, record_sum_of(part), all_records(in));
     }
-    if (limit == 0 || needed <= limit) { /* 0: to open it tells more */
+    if (limit == 0 || (fits && needed <= limit)) { /* 0: to open it tells more */
         return WHIM_ERR_OK;
     }
     whim_format_bytes(bytes[0], sizeof bytes[0], needed);
@@ -103,12 +121,8 @@ static whim_err room_check(importing *in)
 static whim_err tiers_open(importing *in)
 {
     const kv_model *m = in->model;
-    int64_t all = 0;
     char about[256];
     snprintf(about, sizeof about, "%.250s\n", whimbrel_get_info(m->model)->name);
-    for (int32_t i = 0; i < m->n_part; i++) {
-        all += record_sum_of(&in->archive.parts[i]);
-    }
     for (int32_t i = 0; i < m->n_part; i++) {
         const whim_archive_part *part = &in->archive.parts[i];
         char text[sizeof about + WHIM_ARCHIVE_SPACE];
@@ -122,7 +136,7 @@ static whim_err tiers_open(importing *in)
             .page_len = part->page_len,
             .max_bytes = m->own.kv_dir_size,
             .part = record_sum_of(part),
-            .parts = all,
+            .parts = all_records(in),
         };
         whim_err err = whim_disk_tier_open(&cfg, &in->tiers[i], &in->diag);
         if (err == WHIM_ERR_BUSY) {
@@ -169,6 +183,25 @@ static whim_err tiers_settle(importing *in)
     return WHIM_ERR_OK;
 }
 
+/* Room for the last of the file may have been made by removing what the folder had of it before. */
+static whim_err all_check(importing *in)
+{
+    bool more = true;
+    int64_t n_gone = 0;
+    whim_archive_close(&in->archive);
+    WHIM_TRY(whim_archive_open(&in->archive, in->model->file, &in->diag));
+    while (more) {
+        whim_archive_item item;
+        WHIM_TRY(whim_archive_next(&in->archive, &item, &more, &in->diag));
+        n_gone += more && !whim_disk_tier_has(in->tiers[item.part], item.kind, &item.key);
+    }
+    return n_gone == 0 ? WHIM_ERR_OK
+                       : whim_fail(&in->diag, WHIM_ERR_FULL,
+                                   "%lld pages and states of %s found no room in %s: "
+                                   "--kv-dir-size, here and of the server, gives more",
+                                   (long long)n_gone, in->archive.path, in->model->dir);
+}
+
 static whim_err all_read(importing *in)
 {
     bool more = true;
@@ -184,7 +217,8 @@ static whim_err all_read(importing *in)
             WHIM_TRY(put_item(in, &item));
         }
     }
-    return tiers_settle(in);
+    WHIM_TRY(tiers_settle(in));
+    return all_check(in);
 }
 
 int kv_import(kv_model *m)

@@ -58,6 +58,9 @@ WHIM_MUST_CHECK whim_err whim_disk_tier_open(const whim_disk_tier_cfg *cfg, whim
 /* Writes what is queued, then closes. */
 void whim_disk_tier_close(whim_disk_tier *tier);
 
+/* What of a limit is a space's that has `part` of all `parts`; parts of 0: all of it. */
+int64_t whim_disk_share(int64_t limit, int64_t part, int64_t parts);
+
 /* Keep an item (copied). One that is there is not written again, unless its file is about to go, or
  * it was found to be damaged. False: the queue is full, and it was dropped; to try again may
  * help. */

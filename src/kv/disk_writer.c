@@ -86,6 +86,11 @@ static void removed_forget(whim_disk_tier *t)
     }
 }
 
+int64_t whim_disk_share(int64_t limit, int64_t part, int64_t parts)
+{
+    return parts > 0 ? (int64_t)((__int128)limit * part / parts) : limit;
+}
+
 void whim_disk_look(whim_disk_tier *t)
 {
     int64_t used = t->bytes;
@@ -97,9 +102,7 @@ void whim_disk_look(whim_disk_tier *t)
     removed_forget(t);
     t->others = others;
     t->limit = limit;
-    t->own = t->cfg.parts > 0 ? limit / t->cfg.parts * t->cfg.part +
-                                    limit % t->cfg.parts * t->cfg.part / t->cfg.parts
-                              : limit;
+    t->own = whim_disk_share(limit, t->cfg.part, t->cfg.parts);
     t->looked_ns = whim_clock_ns();
 }
 

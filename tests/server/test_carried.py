@@ -88,7 +88,7 @@ def test_what_differs_is_said(model, carried, tmp_path):
 def test_what_cannot_be_carried_is_refused(model, carried, tmp_path):
     folder, _ = carried
     data, bad = (folder / "pages.kvx").read_bytes(), tmp_path / "bad.kvx"
-    for change, word in ((data[:-1], "not copied whole"), (data[:-5] + b"\0" + data[-4:], "is damaged"), (b"text", "is no file of pages")):
+    for change, word in ((data[:-1], "not copied whole"), (data[:-5] + bytes([data[-5] ^ 1]) + data[-4:], "is damaged"), (b"text", "is no file of pages")):
         bad.write_bytes(change)
         assert word in kv("import", bad, model, "--kv-dir", tmp_path / "kv", ok=False)
     said = kv("import", folder / "pages.kvx", model, "--kv-dir", tmp_path / "small", "--kv-dir-size", "1M", ok=False)
