@@ -226,7 +226,8 @@ static bool list_of_type(listing *l, const json_t *s, const char *type)
     }
     int64_t from = json_integer_value(lo), to = json_integer_value(hi);
     bool near = strcmp(type, "integer") == 0 && json_is_integer(lo) && json_is_integer(hi) &&
-                from > -MOST_BOUND && to < MOST_BOUND && to - from < MOST_VALUES;
+                from > -MOST_BOUND && from < MOST_BOUND && to > -MOST_BOUND && to < MOST_BOUND &&
+                to - from < MOST_VALUES;
     for (int64_t i = from; i <= to && near; i++) {
         near = list_add(l, json_integer(i));
     }
