@@ -40,6 +40,11 @@ else
     ok "and nothing is missed"
 fi
 
+for capability in "8 0" "8 6" "8 9" "12 0"; do
+    with "major=${capability% *} minor=${capability#* }" run --verbose "$tiny" --ids 1 -n 1 --backend cuda
+    expect "a GPU of capability ${capability/ /.} is used" 0 err "device: cuda: Fake GPU 0"
+done
+
 # Threads of the host make weights ready, each with a buffer.
 with "" inspect "$tiny" --json --threads 1
 cp "$TEST_TMP/out" "$TEST_TMP/one.json"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A libcuda.so.1 without a GPU: memory is the host's, and kernels do nothing. FAKE_CUDA says what is
- * wrong with it, as words NAME=NUMBER: driver (its version, 12040), count (of GPUs), major (of
- * their capability, 9.0), retain and init (what these calls return), free (bytes of memory) and lost
+ * wrong with it, as words NAME=NUMBER: driver (its version, 12040), count (of GPUs), major
+ * and minor (of their capability, 9.0), retain and init (what these calls return), free (bytes of memory) and lost
  * (kernels until all calls fail). */
 #include <stdint.h>
 #include <stdio.h>
@@ -73,7 +73,10 @@ int cuDeviceGetName(char *name, int size, int device)
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     (void)device;
-    *value = attribute == 75 ? (int)wish("major", 9) : attribute == 16 ? 4 : 0;
+    *value = attribute == 75   ? (int)wish("major", 9)
+             : attribute == 76 ? (int)wish("minor", 0)
+             : attribute == 16 ? 4
+                               : 0;
     return 0;
 }
 
@@ -217,6 +220,17 @@ int cuGraphInstantiateWithFlags(handle *exec, handle graph, unsigned long long f
     return done();
 }
 
+/* No block may have more shared memory than GPUs of the capability give it. */
+int cuFuncSetAttribute(handle function, int attribute, int value)
+{
+    const long major = wish("major", 9), minor = wish("minor", 0);
+    const int most = major == 9 || major == 10  ? 227 << 10
+                     : minor == 0 && major == 8 ? 163 << 10
+                                                : 99 << 10;
+    (void)function;
+    return attribute == 8 && value > most ? 1 : done();
+}
+
 #define DOES(name, args) \
     int name args        \
     {                    \
@@ -230,8 +244,6 @@ DOES(cuStreamSynchronize, (handle stream __attribute__((unused))))
 DOES(cuEventDestroy_v2, (handle event __attribute__((unused))))
 DOES(cuEventRecord, (handle event __attribute__((unused)), handle stream __attribute__((unused))))
 DOES(cuEventSynchronize, (handle event __attribute__((unused))))
-DOES(cuFuncSetAttribute, (handle function __attribute__((unused)),
-                          int attribute __attribute__((unused)), int value __attribute__((unused))))
 DOES(cuStreamBeginCapture_v2,
      (handle stream __attribute__((unused)), int mode __attribute__((unused))))
 DOES(cuGraphExecDestroy, (handle exec __attribute__((unused))))

@@ -93,9 +93,9 @@ enum {
 };
 
 /* Columns of a stage of a block of many_float.cuh, its stages, threads and dynamic shared memory;
- * rows have four columns more there. */
+ * rows have four columns more there. Many GPUs give a block no more than 99 KB. */
 #define WHIM_CUDA_MF32_K(n_tile) ((n_tile) == 1 ? 256 : 64)
-#define WHIM_CUDA_MF32_STAGES(n_tile) ((n_tile) == 1 ? 4 : 3)
+#define WHIM_CUDA_MF32_STAGES(n_tile) ((n_tile) == 1 ? 4 : 2)
 #define WHIM_CUDA_MF32_THREADS(n_tile) ((n_tile) == 1 ? 128 : 256)
 #define WHIM_CUDA_MF32_BYTES(n_tile, n_row) \
     (WHIM_CUDA_MF32_STAGES(n_tile) *        \
