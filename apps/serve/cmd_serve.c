@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/os/facts.h"
 #include "commit.inc"
+#include "http/tls.h"
 #include "local/offer.h"
 #include "serve/serve.h"
 #include "serve/signals.h"
@@ -308,9 +309,14 @@ int cmd_serve(const whim_options *options)
 {
     whim_options own = *options;
     serve s = {.options = &own, .created = (int64_t)time(NULL), .running = {.fd = -1}};
-    whim_json_count_memory();                         /* before anybody reads JSON */
+    whim_json_count_memory();                         /* before anybody reads JSON, */
+    bool counts_tls = whim_tls_count_memory();        /* or uses OpenSSL */
     own.quiet |= strcmp(own.log_format, "json") == 0; /* nothing else is printed */
     serve_log_open(&s);
+    if (!counts_tls) {
+        whim_log_warn(&s.log, "tls",
+                      whim_log_text("reason", "its memory is not counted among that of requests"));
+    }
     notify_open(&s);
     files_raise();
     bool ok = nodes_choose(&s.nodes, options);

@@ -28,7 +28,11 @@ static bool is_the_one(void)
 
 static int alloc_should_fail(int64_t bytes)
 {
-    if (!whim_budget_allows(bytes) || is_the_one()) {
+    if (!whim_budget_allows(bytes)) {
+        whim_budget_refuse();
+        return 1;
+    }
+    if (is_the_one()) {
         return 1;
     }
     if (guard_depth > 0) {
@@ -82,6 +86,18 @@ void *whim_alloc_plain(size_t bytes)
         return failed();
     }
     whim_budget_count((int64_t)malloc_usable_size(ptr));
+    return ptr;
+}
+
+void *whim_realloc_plain(void *old, size_t bytes)
+{
+    int64_t had = (int64_t)malloc_usable_size(old), more = (int64_t)bytes - had;
+    bool is_refused = bytes > INT64_MAX / 2 || alloc_should_fail(more > 0 ? more : 0);
+    void *ptr = is_refused ? NULL : realloc(old, bytes);
+    if (ptr == NULL) {
+        return failed();
+    }
+    whim_budget_count((int64_t)malloc_usable_size(ptr) - had);
     return ptr;
 }
 

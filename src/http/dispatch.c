@@ -155,6 +155,7 @@ static void on_head(whim_http *http, whim_conn *conn, bool has_body)
     }
     whim_conn_refuse_heads(http, conn);
     if (whim_budget_is_over(WHIM_BUDGET_WHOLE) && !whim_http_is_always_answered(ex->request.path)) {
+        whim_budget_refuse();
         whim_conn_refuse(http, conn, 503, "the memory for requests and answers is used up");
         return;
     }

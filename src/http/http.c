@@ -55,7 +55,9 @@ static whim_err open_tls(whim_http *http, whim_diag *diag)
     if (http->cfg.tls_cert == NULL || http->cfg.tls_key == NULL) {
         return whim_fail(diag, WHIM_ERR_INVALID, "--tls-cert and --tls-key belong together");
     }
-    return whim_tls_create(http->cfg.tls_cert, http->cfg.tls_key, &http->tls, diag);
+    WHIM_TRY(whim_tls_create(http->cfg.tls_cert, http->cfg.tls_key, &http->tls, diag));
+    http->tls_before = whim_tls_bytes();
+    return WHIM_ERR_OK;
 }
 
 static whim_err open_epoll(whim_http *http, whim_diag *diag)

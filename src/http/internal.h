@@ -37,11 +37,14 @@ enum {
 enum { WHIM_HTTP_SHARE_LARGE = 5, WHIM_HTTP_SHARE_MIDDLE = 7 };
 #define WHIM_HTTP_SMALL_BODY (INT64_C(32) << 10)
 
-/* From so many eighths on, whole replies that are unread for longer make room. */
+/* From so many eighths on, replies that are unread for longer make room. */
 enum { WHIM_HTTP_SHARE_UNREAD = 4 };
 #define WHIM_HTTP_UNREAD_NS WHIM_NS_PER_S
 #define WHIM_HTTP_TIGHT_NS (250 * WHIM_NS_PER_MS)
 #define WHIM_HTTP_UNREAD_BYTES (INT64_C(64) << 10)
+
+/* What connections with TLS may have of it, in eighths, before idle ones are closed. */
+enum { WHIM_HTTP_SHARE_TLS = 2 };
 
 /* After a body above this the allocator is asked to give back what it does not use: parsed it may
  * have taken many times as much, of which the allocator keeps most for each thread. */
@@ -95,7 +98,7 @@ struct whim_exchange {
     void (*on_close)(void *ctx, bool gone);
     void *on_close_ctx;
     bool is_over, was_gone;
-    int64_t read_ns; /* of a whole reply: when it was there, or its client last took a part of it */
+    int64_t read_ns; /* when the client last took a part of the reply, or all that was there */
     /* Of the wake list and the handler queue, under their locks. */
     whim_exchange *wake_next, *work_next;
     bool is_waking;
@@ -150,6 +153,7 @@ struct whim_http {
     whim_http_cfg cfg;
     whim_bodies *bodies;
     whim_tls *tls;
+    int64_t tls_before; /* what TLS took before there were connections */
     whim_listener listeners[WHIM_HTTP_LISTEN_MAX];
     int32_t n_listener, port;
     int epoll_fd;
@@ -209,8 +213,8 @@ void whim_conn_kill(whim_http *http, whim_conn *conn);
  * never sent a byte, then those that wait for their next request, are answered, or have sent a part
  * of a head; of these the one whose time would be over first. NULL: there is none. */
 whim_conn *whim_conn_to_drop(const whim_http *http);
-/* The connection with the largest reply that is all there and of which nothing was read for a
- * while, where it holds WHIM_HTTP_UNREAD_BYTES; NULL: there is none. */
+/* The connection with the largest reply, whole or a stream, of which nothing was read for a while,
+ * where it holds WHIM_HTTP_UNREAD_BYTES; NULL: there is none. */
 whim_conn *whim_conn_unread(const whim_http *http);
 /* Deadline in ns from now; 0: none. */
 void whim_conn_deadline(whim_http *http, whim_conn *conn, int64_t ns);

@@ -113,6 +113,24 @@ static void make_room(whim_http *http)
     }
 }
 
+/* Connections with TLS take memory while nobody uses them: those that have waited longest are
+ * closed before they take what requests need. */
+static void drop_idle_tls(whim_http *http)
+{
+    const int64_t most = whim_budget_bytes() / WHIM_BUDGET_WHOLE * WHIM_HTTP_SHARE_TLS;
+    whim_conn *conn;
+    int64_t held_back;
+    while (http->tls != NULL && most > 0 && whim_tls_bytes() - http->tls_before > most &&
+           (conn = whim_conn_to_drop(http)) != NULL) {
+        if (whim_log_allow(&http->drop_limit, LOG_EVERY_NS, &held_back)) {
+            whim_log_warn(http->cfg.log, "connection_dropped",
+                          whim_log_text("reason", "idle, and TLS takes much memory"),
+                          whim_log_int("held_back", held_back));
+        }
+        whim_conn_kill(http, conn);
+    }
+}
+
 static void accept_some(whim_http *http, int listen_fd)
 {
     for (int i = 0; i < ACCEPTS; i++) {
@@ -253,6 +271,7 @@ void whim_http_loop(void *ctx)
         run_wakes(http);
         run_deadlines(http);
         drop_unread(http);
+        drop_idle_tls(http);
         free_dead(http);
     }
     while (http->conns != NULL) {

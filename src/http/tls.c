@@ -5,16 +5,66 @@
 #ifdef WHIM_TLS
 
 #include "base/alloc.h"
+#include "base/heap/budget.h"
 
 #include <limits.h>
+#include <malloc.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct whim_tls {
     pthread_mutex_t lock;
     SSL_CTX *ctx; /* under lock: replaced by a reload */
 };
+
+static atomic_llong n_taken; /* by OpenSSL */
+
+static int64_t size_of(void *ptr)
+{
+    return (int64_t)malloc_usable_size(ptr);
+}
+
+static void *take(size_t bytes, const char *file, int line)
+{
+    (void)file, (void)line;
+    void *ptr = whim_alloc_plain(bytes);
+    atomic_fetch_add_explicit(&n_taken, size_of(ptr), memory_order_relaxed);
+    return ptr;
+}
+
+static void give(void *ptr, const char *file, int line)
+{
+    (void)file, (void)line;
+    atomic_fetch_sub_explicit(&n_taken, size_of(ptr), memory_order_relaxed);
+    whim_free(ptr);
+}
+
+static void *grow(void *old, size_t bytes, const char *file, int line)
+{
+    if (bytes == 0) { /* it means free */
+        give(old, file, line);
+        return NULL;
+    }
+    int64_t had = size_of(old);
+    void *ptr = whim_realloc_plain(old, bytes);
+    if (ptr != NULL) {
+        atomic_fetch_add_explicit(&n_taken, size_of(ptr) - had, memory_order_relaxed);
+    }
+    return ptr;
+}
+
+int64_t whim_tls_bytes(void)
+{
+    return atomic_load_explicit(&n_taken, memory_order_relaxed);
+}
+
+bool whim_tls_count_memory(void)
+{
+    return CRYPTO_set_mem_functions(take, grow, give) == 1;
+}
 
 /* 1.2 is the oldest that clients should still speak. Sessions are resumed by tickets, which cost no
  * memory here. */
@@ -145,6 +195,16 @@ int64_t whim_tls_run(whim_tls_conn *conn, whim_tls_op op, char *bytes, int64_t n
 #else /* built without TLS: nothing but the refusal is ever reached */
 
 #include <stddef.h>
+
+bool whim_tls_count_memory(void)
+{
+    return true;
+}
+
+int64_t whim_tls_bytes(void)
+{
+    return 0;
+}
 
 whim_err whim_tls_create(const char *cert, const char *key, whim_tls **out, whim_diag *diag)
 {

@@ -23,6 +23,13 @@ enum {
     WHIM_TLS_NOT_TLS = -4, /* the client speaks plain HTTP */
 };
 
+/* From now on all that OpenSSL takes in this process is on the account of base/heap/budget.h. For
+ * programs, not for libraries in them; before anybody uses OpenSSL, false: it is too late. */
+bool whim_tls_count_memory(void);
+
+/* So much it has taken since. */
+int64_t whim_tls_bytes(void);
+
 WHIM_MUST_CHECK whim_err whim_tls_create(const char *cert, const char *key, whim_tls **out,
                                          whim_diag *diag);
 void whim_tls_destroy(whim_tls *tls);

@@ -4,6 +4,7 @@
 #include "text/regex.h"
 
 #include "base/alloc.h"
+#include "base/heap/budget.h"
 
 #include <pcre2.h>
 #include <string.h>
@@ -13,8 +14,10 @@ enum {
     MATCH_LIMIT = 20000000, /* backtracks of one match; 1 MB of spaces takes some millions */
     DEPTH_LIMIT = 100000,
     HEAP_LIMIT_KIB = 65536,
+    /* The stack of a match, at first and for those that need more. */
     JIT_STACK_MIN = 32 << 10,
-    JIT_STACK_MAX = 16 << 20,
+    JIT_STACK_FIRST = 256 << 10,
+    JIT_STACK_MOST = 16 << 20,
 };
 
 struct whim_matcher {
@@ -22,6 +25,7 @@ struct whim_matcher {
     pcre2_match_data *data;
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
+    int64_t n_stack; /* its bytes: PCRE2 maps it, so that it is counted here */
 };
 
 static void *take(size_t bytes, void *tag)
@@ -87,6 +91,34 @@ void whim_regex_free(whim_regex *regex)
     pcre2_code_free(regex);
 }
 
+static void stack_free(whim_matcher *m)
+{
+    if (m->stack != NULL) {
+        pcre2_jit_stack_assign(m->context, NULL, NULL);
+    }
+    pcre2_jit_stack_free(m->stack);
+    whim_budget_count(-m->n_stack);
+    m->stack = NULL;
+    m->n_stack = 0;
+}
+
+/* A stack of up to so many bytes in place of the one that is there. */
+static whim_err stack_make(whim_matcher *m, int64_t bytes)
+{
+    stack_free(m);
+    if (!whim_budget_allows(bytes)) {
+        whim_budget_refuse();
+        return WHIM_ERR_NO_MEMORY;
+    }
+    m->stack = pcre2_jit_stack_create(JIT_STACK_MIN, (size_t)bytes, m->general);
+    if (m->stack != NULL) { /* without JIT there is none, and none is needed */
+        m->n_stack = bytes;
+        whim_budget_count(bytes);
+        pcre2_jit_stack_assign(m->context, NULL, m->stack);
+    }
+    return WHIM_ERR_OK;
+}
+
 whim_err whim_matcher_create(whim_matcher **out)
 {
     *out = NULL;
@@ -98,15 +130,11 @@ whim_err whim_matcher_create(whim_matcher **out)
     if (m->general != NULL) {
         m->data = pcre2_match_data_create(1, m->general);
         m->context = pcre2_match_context_create(m->general);
-        m->stack = pcre2_jit_stack_create(JIT_STACK_MIN, JIT_STACK_MAX, m->general);
     }
-    /* Without JIT there is no stack, and none is needed. */
-    if (m->general == NULL || m->data == NULL || m->context == NULL) {
+    if (m->general == NULL || m->data == NULL || m->context == NULL ||
+        stack_make(m, JIT_STACK_FIRST) != WHIM_ERR_OK) {
         whim_matcher_free(m);
         return WHIM_ERR_NO_MEMORY;
-    }
-    if (m->stack != NULL) {
-        pcre2_jit_stack_assign(m->context, NULL, m->stack);
     }
     pcre2_set_match_limit(m->context, MATCH_LIMIT);
     pcre2_set_depth_limit(m->context, DEPTH_LIMIT);
@@ -120,7 +148,7 @@ void whim_matcher_free(whim_matcher *m)
     if (m == NULL) {
         return;
     }
-    pcre2_jit_stack_free(m->stack);
+    stack_free(m);
     pcre2_match_context_free(m->context);
     pcre2_match_data_free(m->data);
     pcre2_general_context_free(m->general);
@@ -132,6 +160,12 @@ whim_err whim_regex_find(const whim_regex *regex, whim_matcher *matcher, const c
 {
     int rc = pcre2_match(regex, (PCRE2_SPTR)text, (PCRE2_SIZE)n, (PCRE2_SIZE)from,
                          PCRE2_NO_UTF_CHECK, matcher->data, matcher->context);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT && matcher->n_stack < JIT_STACK_MOST) {
+        WHIM_TRY(stack_make(matcher, JIT_STACK_MOST));
+        return matcher->stack == NULL
+                   ? WHIM_ERR_NO_MEMORY
+                   : whim_regex_find(regex, matcher, text, n, from, found, match, diag);
+    }
     *found = rc >= 0;
     if (rc == PCRE2_ERROR_NOMATCH) {
         return WHIM_ERR_OK;

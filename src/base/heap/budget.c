@@ -8,6 +8,7 @@
 static atomic_llong counted; /* by all threads, but for their pending parts */
 static atomic_llong held;    /* when the budget was set */
 static atomic_llong budget;  /* 0: none */
+static atomic_llong refused;
 static _Thread_local int64_t pending;
 static _Thread_local int32_t share;
 
@@ -39,6 +40,12 @@ bool whim_budget_is_over(int32_t eighths)
     return is_beyond(0, eighths);
 }
 
+int64_t whim_budget_most_of(int64_t bytes)
+{
+    int64_t part = whim_budget_bytes() / (2 * WHIM_BUDGET_WHOLE);
+    return part > 0 && part < bytes ? part : bytes;
+}
+
 int32_t whim_budget_share(int32_t eighths)
 {
     int32_t had = share;
@@ -49,6 +56,16 @@ int32_t whim_budget_share(int32_t eighths)
 bool whim_budget_allows(int64_t bytes)
 {
     return share == 0 || !is_beyond(bytes, share);
+}
+
+int64_t whim_budget_refused(void)
+{
+    return atomic_load_explicit(&refused, memory_order_relaxed);
+}
+
+void whim_budget_refuse(void)
+{
+    atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
 }
 
 void whim_budget_count(int64_t bytes)

@@ -23,16 +23,24 @@ int64_t whim_budget_used(void); /* since it was set */
 /* Whether more than so many eighths are taken; never without a budget. */
 bool whim_budget_is_over(int32_t eighths);
 
+/* So many bytes for one of many that have them, or a sixteenth of the budget if that is less. */
+int64_t whim_budget_most_of(int64_t bytes);
+
 /* This thread's share from now on, in eighths of the budget; 0: it is never refused. Returns the
  * share that it had. */
 int32_t whim_budget_share(int32_t eighths);
+
+/* How often somebody was refused for want of it since the start; one more. */
+int64_t whim_budget_refused(void);
+void whim_budget_refuse(void);
 
 /* Allocations of this thread that failed so far, for whatever reason: work that goes on with less
  * where memory is short can be told from work that was whole. */
 int64_t whim_heap_failures(void);
 
-/* As malloc, for libraries that take their memory from us; whim_free gives it back. */
+/* As malloc and realloc, for libraries that take their memory from us; whim_free gives it back. */
 void *whim_alloc_plain(size_t bytes);
+void *whim_realloc_plain(void *old, size_t bytes);
 
 /* For allocators: whether this thread may take so much, and that it was taken (or given back, where
  * it is negative). */

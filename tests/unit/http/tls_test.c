@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TLS: replies and streams through it, plain HTTP on its port, a new certificate, and bad files. */
+#include "base/heap/budget.h"
+#include "http/tls.h"
 #include "unit/http/http_fixture.h"
 
 #ifdef WHIM_TLS
@@ -39,6 +41,7 @@ static void make_files(long serial)
 static int open_tls(void **state)
 {
     (void)state;
+    assert_true(whim_tls_count_memory()); /* before its first use */
     assert_non_null(mkdtemp(folder));
     snprintf(cert_path, sizeof cert_path, "%s/cert.pem", folder);
     snprintf(key_path, sizeof key_path, "%s/key.pem", folder);
@@ -236,12 +239,71 @@ static void test_bad_files(void **state)
     assert_true(has(diag.text, "--tls-key"));
 }
 
+/* What connections take is on the account of requests, and comes back. */
+static void test_memory_is_counted(void **state)
+{
+    (void)state;
+    enum { N = 40, LEAST = 4096 };
+    client clients[N];
+    whim_budget_set(INT64_C(1) << 30);
+    for (int i = 0; i < N; i++) {
+        clients[i] = tls_dial();
+    }
+    const int64_t used = whim_budget_used();
+    if (used < N * LEAST) {
+        fail_msg("%d connections take %lld bytes", N, (long long)used);
+    }
+    for (int i = 0; i < N; i++) {
+        tls_hang_up(&clients[i]);
+    }
+    for (int i = 0; i < 60000 && whim_budget_used() > used / 4; i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    assert_true(whim_budget_used() <= used / 4);
+    whim_budget_set(0);
+}
+
+/* Those that only sit there make room before they take what requests need. */
+static void test_idle_ones_make_room(void **state)
+{
+    (void)state;
+    enum { N = 400, BUDGET = 8 << 20, LIMIT = BUDGET / 4 };
+    int fds[N];
+    const int64_t accepted = whim_http_get_stats(f.http).n_accepted, before = whim_tls_bytes();
+    whim_budget_set(BUDGET);
+    for (int i = 0; i < N; i++) {
+        fds[i] = dial(&f);
+        say_n(fds[i], "\x16\x03\x01", 3); /* the beginning of a handshake */
+    }
+    for (int i = 0; i < 60000 && (whim_http_get_stats(f.http).n_accepted < accepted + N ||
+                                  whim_tls_bytes() - before > LIMIT);
+         i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    assert_int_equal(whim_http_get_stats(f.http).n_accepted, accepted + N);
+    assert_true(whim_http_get_stats(f.http).n_connections < N);
+    client c = tls_dial();
+    tls_say(&c, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    assert_true(tls_hear(&c, NULL));
+    assert_int_equal(status_of(f.text), 200);
+    tls_hang_up(&c);
+    for (int i = 0; i < N; i++) {
+        close(fds[i]);
+    }
+    whim_budget_set(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests), cmocka_unit_test(test_large),
-        cmocka_unit_test(test_gone),     cmocka_unit_test(test_not_tls),
-        cmocka_unit_test(test_reload),   cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_not_tls),
+        cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_memory_is_counted),
+        cmocka_unit_test(test_idle_ones_make_room),
+        cmocka_unit_test(test_bad_files),
     };
     return cmocka_run_group_tests(tests, open_tls, close_it);
 }

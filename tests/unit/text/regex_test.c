@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Patterns of the other engine: rewritten, refused, matched. */
+#include "base/heap/budget.h"
 #include "unit/text/text_fixture.h"
 
 static void patterns_are_rewritten(void **state)
@@ -101,12 +102,48 @@ static void classes_follow_the_other_engine(void **state)
     whim_matcher_free(matcher);
 }
 
+/* A text that the pattern goes far back in takes memory, which is on the account of requests. */
+static void deep_matches_are_counted(void **state)
+{
+    (void)state;
+    enum { N = 40000, MIB = 1 << 20 };
+    whim_regex *regex;
+    whim_matcher *matcher;
+    whim_match match;
+    whim_diag diag = {{0}};
+    bool found;
+    char *text = test_malloc(N);
+    memset(text, 'a', N);
+    text[N - 1] = 'c'; /* else it is plain that nothing matches */
+    assert_int_equal(whim_regex_compile("(?:(a)|b)*c", &regex, &diag), WHIM_ERR_OK);
+    if (!whim_regex_has_jit(regex)) {
+        test_free(text);
+        whim_regex_free(regex);
+        skip();
+    }
+    for (int large = 0; large < 2; large++) {
+        whim_budget_set(large ? 64 * MIB : 8 * MIB);
+        int32_t had = whim_budget_share(WHIM_BUDGET_WHOLE);
+        assert_int_equal(whim_matcher_create(&matcher), WHIM_ERR_OK);
+        whim_err err = whim_regex_find(regex, matcher, text, N, 0, &found, &match, &diag);
+        assert_int_equal(err, large ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY);
+        assert_int_equal(whim_budget_used() > 16 * MIB, large);
+        whim_matcher_free(matcher);
+        whim_budget_share(had);
+        assert_true(whim_budget_used() < MIB);
+        whim_budget_set(0);
+    }
+    whim_regex_free(regex);
+    test_free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_are_rewritten),
         cmocka_unit_test(patterns_are_refused),
         cmocka_unit_test(classes_follow_the_other_engine),
+        cmocka_unit_test(deep_matches_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
