@@ -93,7 +93,8 @@ static int64_t request_bytes(void)
 whim_library_extra serve_extra(const whim_options *o)
 {
     whim_library_extra extra = model_extra(o);
-    extra.request_bytes = request_bytes();
+    extra.request_bytes_asked = o->request_mem > 0;
+    extra.request_bytes = o->request_mem > 0 ? o->request_mem : request_bytes();
     extra.max_outs = 0;
     extra.no_checkpoints = false;
     extra.kv_dir = o->kv_dir != NULL && o->kv_dir[0] != '\0' ? o->kv_dir : NULL;

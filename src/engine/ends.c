@@ -35,6 +35,8 @@ const char *whim_job_reason_name(whim_job_reason reason)
         [WHIM_REASON_CLIENT_GONE_OR_SLOW] = "client gone or too slow",
         [WHIM_REASON_OTHER_FAILED] = "another prompt of the request failed",
         [WHIM_REASON_RELEASED] = "released",
+        [WHIM_REASON_SHORT_MEMORY] = "memory is short",
+        [WHIM_REASON_QUEUE_FULL] = "the queue is full",
     };
     return names[reason];
 }

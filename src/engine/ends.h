@@ -38,6 +38,8 @@ typedef enum whim_job_reason {
     WHIM_REASON_CLIENT_GONE_OR_SLOW,
     WHIM_REASON_OTHER_FAILED, /* another prompt of the same request */
     WHIM_REASON_RELEASED,     /* nobody listens any more */
+    WHIM_REASON_SHORT_MEMORY, /* that for requests is, and its answer held most of it */
+    WHIM_REASON_QUEUE_FULL,   /* its place is that of one whose client has fewer */
 } whim_job_reason;
 
 /* In words, for the log. */

@@ -55,14 +55,15 @@ typedef struct whim_engine_cfg {
     int64_t max_kept;
     bool kv_as_used;    /* take the memory of KV pages when they are first used, not at the start */
     const char *kv_dir; /* full pages go to a disk, and wait for it in memory; NULL: they do not */
-    int64_t request_bytes;   /* for what clients send and are sent; 0: not planned */
-    const char *kv_type;     /* f32, bf16, f16, q8; NULL: f32 for F32 models, else bf16 */
-    int64_t max_seqs;        /* sequences in one step; 0: 1 */
-    bool may_lower_seqs;     /* fewer of them where their recurrent states would not fit */
-    int64_t max_step_tokens; /* rows in one step; 0: 512 */
-    int64_t max_outs;        /* rows with logits in one step; 0: max_seqs */
-    int32_t n_flight;        /* steps under way at most, 1 or 2; 0: 1 */
-    int32_t graphs;          /* whim_graph_use */
+    int64_t request_bytes;    /* for what clients send and are sent, at most; 0: not planned */
+    bool request_bytes_asked; /* just so many: no less where memory is short */
+    const char *kv_type;      /* f32, bf16, f16, q8; NULL: f32 for F32 models, else bf16 */
+    int64_t max_seqs;         /* sequences in one step; 0: 1 */
+    bool may_lower_seqs;      /* fewer of them where their recurrent states would not fit */
+    int64_t max_step_tokens;  /* rows in one step; 0: 512 */
+    int64_t max_outs;         /* rows with logits in one step; 0: max_seqs */
+    int32_t n_flight;         /* steps under way at most, 1 or 2; 0: 1 */
+    int32_t graphs;           /* whim_graph_use */
     whim_stream_watch
         *watch;        /* of the device's streams (ops/trace.h), without graphs; NULL: none */
     bool embeds;       /* steps may bring embeddings in place of tokens */

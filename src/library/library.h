@@ -21,10 +21,11 @@ typedef struct whim_library_extra {
     bool all_at_longest; /* pages for max_parallel sequences at their longest, whatever it takes */
     const char *kv_dir;
     int64_t request_bytes; /* see whim_engine_cfg */
-    int32_t n_rank;        /* processes that have the model together; 0 or 1: this one alone */
-    int32_t n_share;       /* so many of them have it alike and share prompts; 0 or 1: none do */
-    int32_t n_deal;        /* so many of them have whole experts each; 0 or 1: none do */
-    bool deal_cut;         /* see whim_engine_cfg */
+    bool request_bytes_asked;
+    int32_t n_rank;  /* processes that have the model together; 0 or 1: this one alone */
+    int32_t n_share; /* so many of them have it alike and share prompts; 0 or 1: none do */
+    int32_t n_deal;  /* so many of them have whole experts each; 0 or 1: none do */
+    bool deal_cut;   /* see whim_engine_cfg */
     const char *deal_rows, *deal_counts; /* see whim_engine_cfg */
     int32_t deal_slots;
     int32_t n_group;   /* so many of them have it alike and requests of their own; 0 or 1: none */

@@ -182,7 +182,9 @@ static void requests_cap(whim_engine *e, int64_t available)
     int64_t host = has_own_memory(e) ? whim_os_mem_available()
                                      : available - e->binder.bytes - e->draft_binder.bytes;
     int64_t most = host / 8 > LEAST_REQUEST_BYTES ? host / 8 : LEAST_REQUEST_BYTES;
-    e->cfg.request_bytes = e->cfg.request_bytes < most ? e->cfg.request_bytes : most;
+    if (!e->cfg.request_bytes_asked && e->cfg.request_bytes > most) {
+        e->cfg.request_bytes = most;
+    }
 }
 
 /* States, context, pages, and the plan. What a pass takes beside its pages is known only when it
@@ -207,7 +209,8 @@ whim_err whim_engine_choose_memory(whim_engine *e, whim_diag *diag)
     }
     int64_t host = whim_memory_plan_host_needed(&e->plan) - e->plan.host_available;
     int64_t lacks = needed - available > host ? needed - available : host;
-    if (lacks > 0 && e->cfg.request_bytes > LEAST_REQUEST_BYTES) { /* rather than no model */
+    bool may_less = !e->cfg.request_bytes_asked && e->cfg.request_bytes > LEAST_REQUEST_BYTES;
+    if (lacks > 0 && may_less) { /* rather than no model */
         int64_t less = e->cfg.request_bytes - lacks;
         e->cfg.request_bytes = less > LEAST_REQUEST_BYTES ? less : LEAST_REQUEST_BYTES;
         plan_make(e, available);

@@ -80,6 +80,10 @@ static int32_t cancel_label(whim_job_reason why)
         return WHIM_LABEL_CANCEL_DEADLINE;
     case WHIM_REASON_STOPPING:
         return WHIM_LABEL_CANCEL_STOPPING;
+    case WHIM_REASON_SHORT_MEMORY:
+        return WHIM_LABEL_CANCEL_SHORT_MEMORY;
+    case WHIM_REASON_QUEUE_FULL:
+        return WHIM_LABEL_CANCEL_QUEUE_FULL;
     default:
         return WHIM_LABEL_CANCEL_OTHER;
     }

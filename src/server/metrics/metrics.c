@@ -3,6 +3,7 @@
 #include "server/metrics/metrics.h"
 
 #include "base/clock.h"
+#include "base/heap/budget.h"
 #include "base/os/facts.h"
 #include "server/answer.h"
 #include "server/fault.h"
@@ -62,8 +63,18 @@ static void look_at_process(whim_meters *m)
     whim_meter_set(m, PROCESS_MAX_FDS, 0, self.max_fd);
 }
 
+static void look_at_budget(whim_meters *m)
+{
+    int64_t used = whim_budget_used();
+    bool is_set = whim_budget_bytes() > 0;
+    whim_meter_set(m, REQUEST_BYTES, 0, is_set && used > 0 ? used : 0);
+    whim_meter_set(m, REQUEST_CAPACITY, 0, whim_budget_bytes());
+    whim_meter_set(m, REQUEST_REFUSED, 0, whim_budget_refused());
+}
+
 void whim_metrics_look(whim_meters *m, const whim_metrics_now *now)
 {
+    look_at_budget(m);
     whim_meter_set(m, HTTP_IN_FLIGHT, 0, now->http.n_in_flight);
     whim_meter_set(m, CONNECTIONS, 0, now->http.n_connections);
     whim_meter_set(m, ACCEPTED, 0, now->http.n_accepted);

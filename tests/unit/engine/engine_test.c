@@ -120,6 +120,13 @@ static void requests_leave_room_for_a_context(void **state)
     engine = prepare(&cfg);
     assert_true(planned(engine, "requests and answers") <= least + 1);
     whim_engine_close(engine);
+    for (int i = 0; i < 2; i++) { /* what somebody asks for is neither cut nor rounded */
+        cfg.request_bytes = i == 0 ? 3 << 20 : rest / 8 + (64 << 20);
+        cfg.request_bytes_asked = true;
+        engine = prepare(&cfg);
+        assert_int_equal(planned(engine, "requests and answers"), cfg.request_bytes);
+        whim_engine_close(engine);
+    }
 }
 
 /* Whoever has more of the experts has more of the memory, and all have as much for the rest. */
