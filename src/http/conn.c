@@ -147,7 +147,7 @@ whim_conn *whim_conn_unread(const whim_http *http)
             continue;
         }
         pthread_mutex_lock(&ex->lock);
-        bool is_unread = ex->reply == WHIM_REPLY_DONE && ex->read_ns <= before;
+        bool is_unread = ex->reply != WHIM_REPLY_NONE && ex->read_ns <= before;
         int64_t n = is_unread ? ex->out.cap : 0;
         pthread_mutex_unlock(&ex->lock);
         best = n > most ? conn : best;

@@ -206,9 +206,7 @@ static int64_t flush(whim_exchange *ex)
 int64_t whim_exchange_flush(whim_exchange *ex)
 {
     int64_t sent = flush(ex);
-    if (sent > 0 && ex->reply == WHIM_REPLY_DONE) {
-        ex->read_ns = whim_clock_ns();
-    }
+    ex->read_ns = sent > 0 ? whim_clock_ns() : ex->read_ns;
     return sent;
 }
 
@@ -237,6 +235,7 @@ static void put(whim_exchange *ex, struct iovec *parts, int n_part)
         sent -= skip;
     }
     ex->is_broken = sent < 0 || ex->out.failed;
+    ex->read_ns = had_queue ? ex->read_ns : whim_clock_ns();
     if (ex->is_broken || (ex->out.len > 0 && !had_queue)) {
         whim_http_wake(ex->http, ex);
     }
@@ -322,8 +321,9 @@ void whim_exchange_stream_begin(whim_exchange *ex, const char *content_type)
  * any size, as the first two of a reply that repeats a long request do. */
 static bool is_behind(whim_exchange *ex, int64_t n)
 {
+    const int64_t most = whim_budget_most_of(ex->http->cfg.limits.max_queued);
     ex->n_largest = n > ex->n_largest ? n : ex->n_largest;
-    return ex->out.len - ex->out_at > ex->http->cfg.limits.max_queued + 2 * ex->n_largest;
+    return ex->out.len - ex->out_at > most + 2 * ex->n_largest;
 }
 
 bool whim_exchange_write(whim_exchange *ex, const char *bytes, int64_t n)

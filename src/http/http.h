@@ -40,7 +40,8 @@ typedef struct whim_http_limits {
     int64_t max_body, max_headers, max_line;  /* 32 MiB, 32 KiB, 8 KiB */
     int64_t header_ns, body_ns, idle_ns;      /* 10 s, 60 s, 75 s */
     int32_t max_connections, kept_for_health; /* 1024; 16, at most half */
-    int64_t max_queued; /* bytes a slow reader may leave unread, beside two events; 4 MiB */
+    int64_t max_queued; /* bytes a slow reader may leave unread, beside two events; 4 MiB,
+                           or a sixteenth of the memory for requests */
 } whim_http_limits;
 
 /* Put the usual values where there is 0. */

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/heap/budget.h"
 
 #include <string.h>
 #include <time.h>
@@ -18,6 +19,14 @@ static void tokens_clear(whim_answer_tokens *list)
         whim_free(list->tokens[i].top);
     }
     list->n = 0;
+    list->n_byte = list->cap * (int64_t)sizeof *list->tokens;
+}
+
+static void tokens_free(whim_answer_tokens *list)
+{
+    tokens_clear(list);
+    whim_free(list->tokens);
+    *list = (whim_answer_tokens){0};
 }
 
 static void choice_deinit(whim_answer_choice *c)
@@ -27,8 +36,7 @@ static void choice_deinit(whim_answer_choice *c)
         whim_str_deinit(&c->parts[i].name);
     }
     whim_free(c->parts);
-    tokens_clear(&c->pending);
-    whim_free(c->pending.tokens);
+    tokens_free(&c->pending);
 }
 
 void whim_answer_destroy(whim_answer *a)
@@ -43,8 +51,7 @@ void whim_answer_destroy(whim_answer *a)
         choice_deinit(&a->choices[i]);
     }
     for (int32_t i = 0; a->prompts != NULL && a->task != NULL && i < a->task->n_prompt; i++) {
-        tokens_clear(&a->prompts[i].echo);
-        whim_free(a->prompts[i].echo.tokens);
+        tokens_free(&a->prompts[i].echo);
     }
     whim_free(a->choices);
     whim_free(a->prompts);
@@ -111,6 +118,20 @@ static void fail(whim_answer *a, whim_fault_kind kind, const char *message)
     }
 }
 
+void whim_answer_give_up(whim_answer *a)
+{
+    fail(a, WHIM_FAULT_OVERLOADED,
+         "the memory for requests and answers is short, and this answer held most of it; ask for "
+         "less at once");
+    whim_answer_cancel(a, WHIM_REASON_SHORT_MEMORY);
+    for (int32_t i = 0; i < a->n_choice; i++) {
+        tokens_free(&a->choices[i].pending);
+    }
+    for (int32_t p = 0; p < a->task->n_prompt; p++) {
+        tokens_free(&a->prompts[p].echo);
+    }
+}
+
 /* An event that memory ran out for is not sent. The stream's end tells why, in the memory that
  * earlier events had; where even that is too little, the connection is broken off. */
 static void send_nothing(whim_answer *a)
@@ -169,7 +190,10 @@ static bool token_append(whim_answer_tokens *list, const whimbrel_event *ev)
                                .has_logprob = ev->has_logprob,
                                .logprob = ev->logprob,
                                .n_top = ev->n_top};
-    if (!whim_grow(&list->tokens, list->n + 1, &list->cap, sizeof *list->tokens)) {
+    list->n_byte -= list->cap * (int64_t)sizeof *list->tokens;
+    bool grown = whim_grow(&list->tokens, list->n + 1, &list->cap, sizeof *list->tokens);
+    list->n_byte += list->cap * (int64_t)sizeof *list->tokens;
+    if (!grown) {
         return false;
     }
     if (ev->n_top > 0) {
@@ -178,6 +202,7 @@ static bool token_append(whim_answer_tokens *list, const whimbrel_event *ev)
             return false;
         }
         memcpy(token.top, ev->top, (size_t)ev->n_top * sizeof *token.top);
+        list->n_byte += ev->n_top * (int64_t)sizeof *token.top;
     }
     list->tokens[list->n++] = token;
     return true;
@@ -255,7 +280,7 @@ static void take_piece(whim_answer *a, whim_answer_choice *c, const whimbrel_eve
 
 static void take_token(whim_answer *a, whim_answer_choice *c, const whimbrel_event *ev)
 {
-    bool keep = a->task->ask.logprobs || a->task->return_token_ids;
+    bool keep = !a->run->failed && (a->task->ask.logprobs || a->task->return_token_ids);
     c->n_made++;
     c->n_reasoning += ev->is_thought;
     a->run->n_entry += a->task->ask.logprobs ? 1 + ev->n_top : 0;
@@ -300,14 +325,32 @@ static void request_over(whim_answer *a, int32_t p)
     a->run->n_open--;
 }
 
+/* What a client is told where a request was ended by others; false: something went wrong. */
+static bool tell_reason(whim_answer *a, whim_job_reason reason)
+{
+    switch (reason) {
+    case WHIM_REASON_QUEUE_FULL:
+        fail(a, WHIM_FAULT_QUEUE_FULL,
+             "too many requests are waiting, and one of another client, which has fewer, took the "
+             "place of this one; try again later");
+        return true;
+    case WHIM_REASON_SHORT_MEMORY:
+        whim_answer_give_up(a);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void take_failed(whim_answer *a, int32_t p, const whimbrel_event *ev)
 {
-    if (!a->run->failed && a->run->why == WHIM_REASON_NONE) {
+    whim_job_reason reason = whim_request_times(a->task->requests[p]).reason;
+    bool is_first = !a->run->failed && a->run->why == WHIM_REASON_NONE;
+    if (is_first && !tell_reason(a, reason)) {
         whim_log_error(a->api->log, "answer_failed",
                        whim_log_text("id", whim_exchange_request(a->ex)->request_id),
                        whim_log_text("err", whim_err_name((whim_err)ev->status)),
                        whim_log_text("why", ev->text));
-        whim_job_reason reason = whim_request_times(a->task->requests[p]).reason;
         if (reason == WHIM_REASON_STOPPING) {
             fail(a, WHIM_FAULT_DRAINING, "the server is stopping");
         } else if (reason == WHIM_REASON_DEADLINE) {
@@ -355,7 +398,7 @@ void whim_answer_take(whim_answer *a, int32_t p, const whimbrel_event *ev)
         break;
     case WHIMBREL_EVENT_PROMPT_TOKEN:
         a->run->n_entry += (int64_t)(1 + ev->n_top) * a->task->ask.n_choice;
-        if (!token_append(&a->prompts[p].echo, ev)) {
+        if (!a->run->failed && !token_append(&a->prompts[p].echo, ev)) {
             fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
         }
         break;
@@ -389,11 +432,26 @@ bool whim_answer_is_large(const whim_answer *a)
     return (!a->task->stream && a->run->n_entry > LARGE_ENTRIES) || a->run->had_large_body;
 }
 
+/* What was accepted is not refused for want of memory; but a large reply, which takes many times
+ * what its answer held, must fit into it, with its copy for the socket. */
+static void finish(whim_answer *a)
+{
+    bool is_bounded = !a->task->stream && whim_answer_is_large(a);
+    int32_t had = whim_budget_share(is_bounded ? WHIM_BUDGET_WHOLE : 0);
+    a->form->finish(a);
+    a->out.failed = a->out.failed || !whim_budget_allows(a->out.len);
+    whim_budget_share(had);
+    if (!a->task->stream && a->out.failed) {
+        whim_str_deinit(&a->out);
+        fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
+    }
+}
+
 void whim_answer_end(whim_answer *a)
 {
     whim_answer_run *run = a->run;
     if (!run->mute && !run->failed) {
-        a->form->finish(a);
+        finish(a);
     }
     run->over = true;
     if (run->mute) {
@@ -407,9 +465,6 @@ void whim_answer_end(whim_answer *a)
             whim_exchange_stream_end(a->ex);
         }
         return;
-    }
-    if (!run->failed && a->out.failed) {
-        fail(a, WHIM_FAULT_OVERLOADED, "out of memory");
     }
     if (run->failed) {
         whim_fault_reply(a->ex, &run->fault, a->form->dialect);

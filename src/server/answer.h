@@ -34,6 +34,7 @@ typedef struct whim_answer_token {
 typedef struct whim_answer_tokens {
     whim_answer_token *tokens;
     int64_t n, cap;
+    int64_t n_byte; /* with their alternatives, as far as memory was taken for them */
 } whim_answer_tokens;
 
 /* A part of a choice in the order it was generated. */

@@ -16,6 +16,7 @@ typedef struct whim_answer_run {
     int32_t n_open;     /* requests whose last event has not come */
     int32_t n_admitted; /* requests */
     int64_t n_entry;    /* log-probabilities that the reply tells */
+    int64_t n_held;     /* bytes, when it was last looked at */
     bool listed;        /* among the active ones */
     bool mute;    /* nothing is written any more: the client is gone, or the route has refused */
     bool refused; /* the answer could not start: there is nothing to tell or to log */
@@ -50,5 +51,19 @@ void whim_answer_keep_alive(whim_answer *a, int64_t now_ns);
 
 /* Cancel what still runs. */
 void whim_answer_cancel(whim_answer *a, whim_job_reason why);
+
+/* --- memory (answer_held.c) ------------------------------------------------------------------- */
+
+/* From so many eighths of the memory for requests on, one answer after the other is ended, if it
+ * holds so much. */
+enum { WHIM_ANSWER_SHARE = 7, WHIM_ANSWER_LEAST_HELD = 256 << 10 };
+
+bool whim_answers_hold_too_much(void);
+
+/* The one that is to be, of a list of active ones; NULL: none holds much. */
+whim_answer *whim_answer_greediest(whim_answer *first);
+
+/* End it: what it holds is given back at once, and its client is told why. */
+void whim_answer_give_up(whim_answer *a);
 
 #endif

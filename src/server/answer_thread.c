@@ -28,6 +28,9 @@ enum { STATUS_CLIENT_GONE = 499 };
 /* How long an answer may keep the thread before it lets others have a turn. */
 #define TURN_NS (10 * WHIM_NS_PER_MS)
 
+/* Between two answers that are ended because memory is short. */
+#define TIGHT_NS (100 * WHIM_NS_PER_MS)
+
 typedef struct answer_slot {
     whim_answer_thread *owner;
     whim_answer *answer;      /* NULL: over */
@@ -47,7 +50,8 @@ struct whim_answer_thread {
     answer_slot *free, *all;
     atomic_llong n_active; /* written under the lock, read by anybody */
     bool closing;
-    whim_answer *active; /* the thread's own list */
+    whim_answer *active;   /* the thread's own list */
+    int64_t next_tight_ns; /* memory is not looked at before */
     whim_thread thread;
     whim_answer *large_first, *large_last; /* queue of large replies to write */
     pthread_cond_t large_wake;
@@ -414,6 +418,25 @@ static void keep_alive_all(whim_answer_thread *w)
     }
 }
 
+/* What is kept for replies takes memory, and who waits for one reads nothing of it. One is ended at
+ * a time: what it held is for the others. */
+static void end_greediest(whim_answer_thread *w)
+{
+    int64_t now = whim_clock_ns();
+    whim_answer *a = NULL;
+    if (now >= w->next_tight_ns && whim_answers_hold_too_much()) {
+        w->next_tight_ns = now + TIGHT_NS;
+        a = whim_answer_greediest(w->active);
+    }
+    if (a != NULL) {
+        whim_log_warn(w->log, "answer_ended",
+                      whim_log_text("id", whim_exchange_request(a->ex)->request_id),
+                      whim_log_text("reason", "memory is short, and it holds most of it"),
+                      whim_log_int("bytes", a->run->n_held));
+        whim_answer_give_up(a);
+    }
+}
+
 /* Wait for a woken answer, a second at most. The lock is held. */
 static void wait_a_second(whim_answer_thread *w)
 {
@@ -441,6 +464,7 @@ static void answer_loop(void *ctx)
             if (a != NULL) {
                 process(w, a, gone);
             }
+            end_greediest(w);
             pthread_mutex_lock(&w->lock);
         }
         if (whim_clock_ns() >= next_look) {

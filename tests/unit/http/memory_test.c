@@ -13,7 +13,7 @@ static fixture f;
 static int open_it(void **state)
 {
     (void)state;
-    fixture_open(&f, &(whim_http_cfg){.n_handler = 4});
+    fixture_open(&f, &(whim_http_cfg){.n_handler = 4, .limits.body_ns = 600 * WHIM_NS_PER_S});
     whim_budget_set(BUDGET);
     return 0;
 }
@@ -228,6 +228,32 @@ static void test_unread_reply(void **state)
     close(fd);
 }
 
+/* A stream that its client leaves unread is broken off when memory is short, long before it has had
+ * its time to read on. */
+static void test_unread_stream(void **state)
+{
+    (void)state;
+    int fd = dial(&f), little = 4096;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    const int gone = atomic_load(&f.n_gone);
+    say(fd, "GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+    whim_exchange *ex = take_waiting(&f);
+    char *event = calloc(1, UNREAD);
+    assert_non_null(event);
+    whim_exchange_stream_begin(ex, "text/event-stream");
+    assert_true(whim_exchange_write(ex, event, UNREAD));
+    void *others = whim_alloc(30 * MIB);
+    assert_true(whim_budget_is_over(4));
+    assert_true(becomes(&f.n_gone, gone + 1));
+    assert_false(whim_exchange_write(ex, event, 1));
+    whim_exchange_stream_end(ex);
+    whim_exchange_unref(ex);
+    whim_free(others);
+    free(event);
+    assert_true(used_falls_below(MIB));
+    close(fd);
+}
+
 /* One that reads is no one that leaves its reply unread, however long it takes. */
 static void test_slow_reader(void **state)
 {
@@ -312,12 +338,12 @@ static void test_short_reply(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large_body),     cmocka_unit_test(test_many_small_bodies),
-        cmocka_unit_test(test_room_in_vain),   cmocka_unit_test(test_slow_heads),
-        cmocka_unit_test(test_huge_body),      cmocka_unit_test(test_endless_bodies),
-        cmocka_unit_test(test_unread_reply),   cmocka_unit_test(test_slow_reader),
-        cmocka_unit_test(test_unread_is_kept), cmocka_unit_test(test_all_taken),
-        cmocka_unit_test(test_short_reply),
+        cmocka_unit_test(test_large_body),   cmocka_unit_test(test_many_small_bodies),
+        cmocka_unit_test(test_room_in_vain), cmocka_unit_test(test_slow_heads),
+        cmocka_unit_test(test_huge_body),    cmocka_unit_test(test_endless_bodies),
+        cmocka_unit_test(test_unread_reply), cmocka_unit_test(test_unread_stream),
+        cmocka_unit_test(test_slow_reader),  cmocka_unit_test(test_unread_is_kept),
+        cmocka_unit_test(test_all_taken),    cmocka_unit_test(test_short_reply),
     };
     return cmocka_run_group_tests(tests, open_it, close_it);
 }
