@@ -56,8 +56,9 @@ void whim_choice_admit(whim_choice *c)
     if (!c->let_in) {
         c->let_in = true;
         whim_choice_propose_init(c);
-        job->n_let_in++;
-        atomic_fetch_sub(&s->n_waiting, 1);
+        pthread_mutex_lock(&s->lock);
+        whim_queue_let_in(&s->queue, job);
+        pthread_mutex_unlock(&s->lock);
     }
     if (job->admitted) {
         return;

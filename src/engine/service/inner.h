@@ -11,6 +11,7 @@
 #include "draft/follow.h"
 #include "draft/width.h"
 #include "engine/service/group.h"
+#include "engine/service/queue.h"
 #include "sample/repetition.h"
 #include "sample/stop.h"
 #include "text/detokenizer.h"
@@ -72,7 +73,8 @@ struct whim_job {
     uint32_t *allowed;     /* [n_mask_word] cfg.allowed as bits; NULL: anything may come */
     whim_lookup predicted; /* where runs of the prediction stand */
     whim_choice *choices;  /* [cfg.n_choice] */
-    int32_t n_ended, n_let_in;
+    int32_t n_ended;
+    whim_queue_place place; /* under the service's lock */
     bool admitted, followed;
     bool lost; /* memory ran out for an event: there are no more but the last */
     whim_job_times times;
@@ -146,6 +148,7 @@ struct whim_service {
     pthread_cond_t more;
     whim_job *intake_first, *intake_last;
     bool stopping, draining;
+    whim_queue queue;
 
     atomic_llong stats[sizeof(whim_service_stats) / sizeof(int64_t)]; /* as last published */
 
@@ -155,7 +158,7 @@ struct whim_service {
     atomic_bool rejoins;  /* they are being started again */
     int64_t rejoin_at_ns; /* when that failed: the next attempt */
     atomic_bool is_saved; /* all that was new in the trees lies on the disk */
-    atomic_llong heartbeat_ns, n_step, n_active, n_waiting, n_refused, n_jobs; /* any thread */
+    atomic_llong heartbeat_ns, n_step, n_active, n_refused, n_jobs; /* any thread */
     atomic_llong step_rows, step_items; /* of the step under way, 0: none */
 };
 

@@ -4,9 +4,13 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/heap/budget.h"
 #include "engine/service/inner.h"
 
 #include <string.h>
+
+/* What may wait for a reader when the memory for requests is all taken. */
+enum { SHORT_BYTES = 256 << 10 };
 
 /* One event in a queue: this, its alternatives, its text, and padding to 8 bytes. */
 typedef struct record {
@@ -206,13 +210,17 @@ void whim_job_push(whim_job *job, const whim_job_event *event)
         whim_job_lose(job);
     } else if (queue->len > job->service->cfg.max_queued_bytes) {
         whim_job_cancel(job, WHIM_REASON_TOO_SLOW);
+    } else if (queue->len > SHORT_BYTES && whim_budget_is_over(WHIM_BUDGET_WHOLE)) {
+        whim_job_cancel(job, WHIM_REASON_SHORT_MEMORY);
     }
     unlock_and_wake(job);
 }
 
 void whim_job_finish(whim_job *job, whim_err err, const char *message)
 {
-    atomic_fetch_sub(&job->service->n_waiting, job->cfg.n_choice - job->n_let_in);
+    pthread_mutex_lock(&job->service->lock);
+    whim_queue_leave(&job->service->queue, job);
+    pthread_mutex_unlock(&job->service->lock);
     job->times.ended = whim_clock_ns();
     if (job->times.reason == WHIM_REASON_NONE) {
         job->times.reason = WHIM_REASON_FAILED;

@@ -78,6 +78,10 @@ static whim_err error_of(const whim_job *job, whim_job_reason why, const char **
         *message = whim_job_reason_name(why);
         return WHIM_ERR_NO_MEMORY;
     }
+    if (why == WHIM_REASON_QUEUE_FULL || why == WHIM_REASON_SHORT_MEMORY) {
+        *message = whim_job_reason_name(why);
+        return WHIM_ERR_FULL;
+    }
     bool failed = whim_job_reason_is_failure(why);
     *message = failed ? "the model failed on this request" : "the request was ended";
     return failed ? WHIM_ERR_DEVICE : WHIM_ERR_FULL;
@@ -330,23 +334,17 @@ static whim_err fits(const whim_service *s, const whim_job_cfg *cfg, whim_diag *
     return whim_sample_params_check(&cfg->params, s->config->n_vocab, diag);
 }
 
-/* Queue jobs, which are linked, or refuse them: draining, or too many waiting. Where nothing waits
- * a request of any size comes in, so that an idle server refuses none. */
+/* Queue jobs, which are linked, or refuse them: draining, or too many waiting. */
 static whim_err intake_put(whim_service *s, whim_job *const *jobs, int32_t n, whim_diag *diag)
 {
-    whim_err err = WHIM_ERR_OK;
-    long long n_choice = 0;
-    for (int32_t i = 0; i < n; i++) {
-        n_choice += jobs[i]->cfg.n_choice;
-    }
+    whim_err err;
     pthread_mutex_lock(&s->lock);
-    long long waiting = atomic_load(&s->n_waiting);
+    long long waiting = atomic_load(&s->queue.n);
     if (s->draining) {
         err = whim_fail(diag, WHIM_ERR_FULL, "the server is stopping");
-    } else if (waiting > 0 && waiting + n_choice > s->cfg.max_waiting) {
-        err = whim_fail(diag, WHIM_ERR_FULL, "%lld requests are waiting already", waiting);
+    } else if ((err = whim_queue_take(&s->queue, jobs, n, s->cfg.max_waiting)) != WHIM_ERR_OK) {
+        whim_fail(diag, err, "%lld requests are waiting already", waiting);
     } else {
-        atomic_fetch_add(&s->n_waiting, n_choice);
         atomic_fetch_add(&s->n_active, n);
         if (s->intake_last != NULL) {
             s->intake_last->next = jobs[0];
@@ -420,7 +418,7 @@ void whim_service_describe(const whim_service *s, whim_str *out)
     whim_str_printf(
         out, "steps=%lld rows=%lld sequences=%lld active=%lld waiting=%lld quiet_ms=%lld",
         atomic_load(&s->n_step), atomic_load(&s->step_rows), atomic_load(&s->step_items),
-        atomic_load(&s->n_active), atomic_load(&s->n_waiting),
+        atomic_load(&s->n_active), atomic_load(&s->queue.n),
         (whim_clock_ns() - atomic_load(&s->heartbeat_ns)) / WHIM_NS_PER_MS);
 }
 
