@@ -6,8 +6,6 @@
 #include "base/check.h"
 #include "base/math/rng.h"
 
-#include <stddef.h>
-
 static whim_client **bucket_of(whim_client_table *table, uint64_t id)
 {
     return &table->buckets[whim_rng_mix(id) % WHIM_CLIENT_BUCKETS];
@@ -26,8 +24,12 @@ whim_err whim_client_enter(whim_client_table *table, uint64_t id, int64_t cost,
         if (c == NULL) {
             return WHIM_ERR_NO_MEMORY;
         }
-        *c = (whim_client){.id = id, .finish = table->now, .next = *bucket};
+        *c = (whim_client){.id = id, .finish = table->now, .next = *bucket, .after = table->first};
         *bucket = c;
+        if (c->after != NULL) {
+            c->after->before = c;
+        }
+        table->first = c;
         table->n_client++;
     }
     c->n_req++;
@@ -49,20 +51,12 @@ void whim_client_leave(whim_client_table *table, whim_client *client, int64_t sa
         link = &(*link)->next;
     }
     *link = client->next;
+    *(client->before != NULL ? &client->before->after : &table->first) = client->after;
+    if (client->after != NULL) {
+        client->after->before = client->before;
+    }
     whim_free(client);
     table->n_client--;
-}
-
-whim_client *whim_client_after(const whim_client_table *table, const whim_client *c)
-{
-    if (c != NULL && c->next != NULL) {
-        return c->next;
-    }
-    uint64_t i = c != NULL ? whim_rng_mix(c->id) % WHIM_CLIENT_BUCKETS + 1 : 0;
-    while (i < WHIM_CLIENT_BUCKETS && table->buckets[i] == NULL) {
-        i++;
-    }
-    return i < WHIM_CLIENT_BUCKETS ? table->buckets[i] : NULL;
 }
 
 void whim_client_reached(whim_client_table *table, int64_t tag)

@@ -11,6 +11,7 @@
 #include "base/err.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -27,16 +28,18 @@ typedef struct whim_client {
     int64_t n_seat; /* its requests that run */
     bool has_run;   /* one of those that it has here was let in before */
     /* Scratch of a plan (shares.c). */
-    int64_t n_page;           /* that its running requests hold */
-    int64_t n_ready;          /* of these, those that want a row to generate with */
-    int64_t n_want;           /* rows of prompts that it could take */
-    int64_t n_left;           /* those that it may still take */
-    bool is_blocked;          /* what it wants next does not fit */
-    struct whim_client *next; /* of the same bucket */
+    int64_t n_page;                     /* that its running requests hold */
+    int64_t n_ready;                    /* of these, those that want a row to generate with */
+    int64_t n_want;                     /* rows of prompts that it could take */
+    int64_t n_left;                     /* those that it may still take */
+    bool is_blocked;                    /* what it wants next does not fit */
+    struct whim_client *next;           /* of the same bucket */
+    struct whim_client *before, *after; /* of all */
 } whim_client;
 
 typedef struct whim_client_table { /* zeroed: empty */
     whim_client *buckets[WHIM_CLIENT_BUCKETS];
+    whim_client *first; /* of all, the newest */
     int64_t n_client;
     int64_t now; /* virtual time */
 } whim_client_table;
@@ -48,8 +51,12 @@ WHIM_MUST_CHECK whim_err whim_client_enter(whim_client_table *table, uint64_t id
 /* It is over and took `saved` tokens less than expected (more: negative). */
 void whim_client_leave(whim_client_table *table, whim_client *client, int64_t saved);
 
-/* All clients in some order: the one after c, the first after NULL; NULL at the end. */
-whim_client *whim_client_after(const whim_client_table *table, const whim_client *c);
+/* All clients in some order: the one after c, the first after NULL; NULL at the end. Every plan
+ * asks, so that it must cost nothing where there is one. */
+static inline whim_client *whim_client_after(const whim_client_table *table, const whim_client *c)
+{
+    return c != NULL ? c->after : table->first;
+}
 
 /* A request with this tag was let in: newcomers go behind it. */
 void whim_client_reached(whim_client_table *table, int64_t tag);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scheduler and the prefix tree on random traces, and who goes first: sim_test [--quick]
- * [--seed N]. */
+ * [--seed N]; --alone is one client for 4,000 steps, for counting instructions. */
 #include "sim.h"
 
 #include "base/alloc.h"
@@ -29,6 +29,10 @@ static void lone_clients(sim_world *w)
 int main(int argc, char **argv)
 {
     uint64_t first = 1, n = 600;
+    if (argc == 2 && strcmp(argv[1], "--alone") == 0) {
+        sim_alone();
+        return tally_finish();
+    }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
             n = 60;
@@ -89,6 +93,7 @@ int main(int argc, char **argv)
     lone_clients(w);
     whim_free(w);
     sim_clients();
+    sim_alone();
     sim_hostile();
     return tally_finish();
 }

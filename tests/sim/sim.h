@@ -127,6 +127,10 @@ bool sim_trace(sim_world *w, uint64_t seed, bool is_lone);
 /* What priorities do between clients and inside one (sim_clients.c): tallied. */
 void sim_clients(void);
 
+/* One client that has everything, which nothing but its own requests may cost (sim_alone.c):
+ * tallied. */
+void sim_alone(void);
+
 /* What hostile clients leave to others (sim_hostile.c): tallied. */
 void sim_hostile(void);
 
