@@ -154,6 +154,12 @@ whim_sequence *whim_sched_at_last(const whim_sched_req *req);
  * on. */
 void whim_sched_propose(whim_sched *sched, whim_sched_req *req, const int32_t *tokens, int64_t n);
 
+/* Look ahead to the next plan: who of the running will be without its row there, because its client
+ * has as many as others have. Nothing is proposed for those. What the plan itself changes (who
+ * comes, pages that are short) is not foreseen. */
+void whim_sched_foresee(whim_sched *sched);
+bool whim_sched_is_left(const whim_sched *sched, const whim_sched_req *req);
+
 /* An empty plan: nothing to do. */
 void whim_sched_plan(whim_sched *sched, whim_plan *plan);
 

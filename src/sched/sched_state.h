@@ -47,6 +47,7 @@ struct whim_sched_req {
     int64_t turn_at;      /* the plan after which its last turn of rows began */
     int64_t n_in_turn;    /* rows of it */
     int64_t left_at;      /* the last plan that left it without its row, for others' sake */
+    int64_t foreseen_at;  /* the last look ahead that thought so */
 };
 
 struct whim_sched {
@@ -67,7 +68,7 @@ struct whim_sched {
     whim_sched_req **held; /* [max_running] scratch of a plan */
     int32_t *pages;        /* [pages of max_ctx] scratch of an admission */
     int32_t from; /* of the same: the slot of the state at the end of the pages, held; -1: none */
-    int64_t n_plan, n_arrival;
+    int64_t n_plan, n_arrival, n_look;                        /* n_look: looks ahead */
     bool is_open, is_ahead;                                   /* whether there are such */
     int64_t n_preempted[WHIM_PREEMPT_COUNT], n_hit, n_prompt; /* since the start */
     /* Before this plan a place and so many pages are kept for clients who have no place. */

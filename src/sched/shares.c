@@ -298,42 +298,83 @@ static bool is_ready(const whim_sched *s, const whim_sched_req *req)
     return whim_sched_is_at_last(req) && room > 0 && !is_favoured(req);
 }
 
+/* The same before pages are shared out. */
+static bool will_be_ready(const whim_sched *s, const whim_sched_req *req)
+{
+    (void)s;
+    return whim_sched_is_at_last(req) && !is_favoured(req);
+}
+
+typedef bool ready_fn(const whim_sched *s, const whim_sched_req *req);
+
 /* How many of its client's have their turn before running[i]. */
-static int64_t turns_before(const whim_sched *s, int64_t i)
+static int64_t turns_before(const whim_sched *s, int64_t i, ready_fn *ready)
 {
     const whim_sched_req *req = s->running[i];
     int64_t n = 0;
     for (int64_t k = 0; k < s->n_running; k++) {
         const whim_sched_req *other = s->running[k];
         bool before = other->turn_at != req->turn_at ? other->turn_at < req->turn_at : k < i;
-        n += other->client == req->client && before && is_ready(s, other);
+        n += other->client == req->client && before && ready(s, other);
     }
     return n;
 }
 
-void whim_sched_deal_rows(whim_sched *s)
+/* Rows of the client that has the fewest requests that are ready; all where there is one. Counts
+ * n_ready of each. */
+static int64_t count_ready(whim_sched *s, ready_fn *ready)
 {
     int64_t fewest = INT64_MAX, n_client = 0;
-    for (int64_t i = 0; i < s->n_running && !is_alone(s); i++) {
+    for (int64_t i = 0; i < s->n_running; i++) {
         whim_client *c = s->running[i]->client;
-        c->n_ready += is_ready(s, s->running[i]);
+        c->n_ready += ready(s, s->running[i]);
     }
     for (whim_client *c = NULL; (c = whim_client_after(&s->clients, c)) != NULL;) {
         n_client += c->n_ready > 0;
         fewest = c->n_ready > 0 ? whim_min64(fewest, c->n_ready) : fewest;
     }
-    for (int64_t i = 0; i < s->n_running && n_client > 1; i++) {
-        whim_sched_req *req = s->running[i];
-        if (is_ready(s, req) && req->client->n_ready > fewest && turns_before(s, i) >= fewest) {
-            req->left_at = s->n_plan;
-        }
+    return n_client > 1 ? fewest : INT64_MAX;
+}
+
+static bool is_passed(const whim_sched *s, int64_t i, int64_t fewest, ready_fn *ready)
+{
+    const whim_sched_req *req = s->running[i];
+    return req->client->n_ready > fewest && ready(s, req) && turns_before(s, i, ready) >= fewest;
+}
+
+void whim_sched_deal_rows(whim_sched *s)
+{
+    int64_t fewest = is_alone(s) ? INT64_MAX : count_ready(s, is_ready);
+    for (int64_t i = 0; i < s->n_running && fewest < INT64_MAX; i++) {
+        s->running[i]->left_at =
+            is_passed(s, i, fewest, is_ready) ? s->n_plan : s->running[i]->left_at;
     }
-    for (int64_t i = 0; i < s->n_running && n_client > 1; i++) {
+    for (int64_t i = 0; i < s->n_running && fewest < INT64_MAX; i++) {
         whim_sched_req *req = s->running[i];
         if (is_ready(s, req) && req->client->n_ready > fewest && req->left_at != s->n_plan) {
             whim_sched_turn_row(s, req);
         }
     }
+}
+
+void whim_sched_foresee(whim_sched *s)
+{
+    s->n_look++;
+    if (is_alone(s)) {
+        return;
+    }
+    whim_sched_clients_begin(s);
+    int64_t fewest = count_ready(s, will_be_ready);
+    for (int64_t i = 0; i < s->n_running && fewest < INT64_MAX; i++) {
+        if (is_passed(s, i, fewest, will_be_ready)) {
+            s->running[i]->foreseen_at = s->n_look;
+        }
+    }
+}
+
+bool whim_sched_is_left(const whim_sched *s, const whim_sched_req *req)
+{
+    return req->foreseen_at == s->n_look && s->n_look > 0;
 }
 
 bool whim_sched_turn_row(whim_sched *s, whim_sched_req *req)

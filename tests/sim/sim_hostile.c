@@ -35,6 +35,7 @@ typedef struct city {
     whim_sched *sched;
     visit visits[MAX_REQ];
     int64_t n_visit, n_step, n_ahead, most_rows;
+    int64_t n_left, n_wrong; /* rows that were left to others, and those that were not foreseen */
     bool with_states;
 } city;
 
@@ -158,12 +159,31 @@ static void commit(city *c, const whim_plan *plan)
     whim_sched_commit(c->sched, plan, made);
 }
 
+/* Who of the running had no row in the plan was foreseen. */
+static void compare(city *c, const whim_plan *plan)
+{
+    for (int64_t i = 0; i < c->n_visit; i++) {
+        const visit *v = &c->visits[i];
+        if (v->req == NULL || whim_sched_at_last(v->req) == NULL) {
+            continue;
+        }
+        bool has_row = false;
+        for (int64_t k = 0; k < plan->n_item; k++) {
+            has_row = has_row || plan->items[k].req == v->req;
+        }
+        c->n_left += !has_row;
+        c->n_wrong += has_row == whim_sched_is_left(c->sched, v->req);
+    }
+}
+
 /* One step, and the next ones as long as they can be planned ahead of it. */
 static void city_step(city *c)
 {
     whim_plan plan, ahead;
     bool over[SEATS];
+    whim_sched_foresee(c->sched);
     whim_sched_plan(c->sched, &plan);
+    compare(c, &plan);
     if (plan.n_item == 0 || !grow(c, &plan)) {
         c->n_step++;
         return;
@@ -222,6 +242,9 @@ static void one_and_many_are_equal(city *c)
             most = c->visits[i].n_made > most ? c->visits[i].n_made : most;
             least = c->visits[i].n_made < least ? c->visits[i].n_made : least;
         }
+        tally_check(c->n_left > 1000 && c->n_wrong <= 1, "who has no row is foreseen",
+                    "%lld rows left, %lld not as foreseen", (long long)c->n_left,
+                    (long long)c->n_wrong);
         tally_check(most - least <= 16, "the 31 have turns", "%lld to %lld tokens",
                     (long long)least, (long long)most);
         tally_check(c->n_ahead > 300, "steps are planned ahead", "%lld", (long long)c->n_ahead);

@@ -258,15 +258,19 @@ static void each_share(whim_service *s, int64_t first)
     }
 }
 
-/* The choices of a group that may bring proposals; returns its rows without them. */
+/* The choices of a group that may bring proposals; returns its rows without them. Who has no row
+ * in the next plan, for the sake of other clients, leaves its place to proposals of those who
+ * do. */
 static int64_t asks_make(whim_service *s, const whim_group *group)
 {
     whim_drafts *d = &s->drafts;
     int64_t n_row = 0, most = d->n + s->cfg.max_seqs;
+    whim_sched_foresee(group->sched);
     for (whim_job *job = s->active; job != NULL; job = job->next) {
         for (int32_t i = 0; i < job->cfg.n_choice; i++) {
             whim_choice *c = &job->choices[i];
-            if (c->group != group || c->ended) {
+            bool is_left = c->req != NULL && whim_sched_is_left(group->sched, c->req);
+            if (c->group != group || c->ended || is_left) {
                 continue;
             }
             n_row += c->let_in;
