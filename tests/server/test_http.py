@@ -22,6 +22,8 @@ def test_unknown_paths(server):
     for path in ("/v1/embeddings", "/api/pull", "/api/embed", "/lora-adapters", "/x/../y", "/v1/chat//completions"):
         assert server.http.get(path).status_code == 404
     assert server.http.get("/%00").status_code == 400
+    assert server.http.get("/" + "x" * 1000, headers={"x-request-id": "long-path"}).status_code == 404
+    assert len(server.request_line("long-path")["route"]) == 160
 
 
 def test_methods(server):

@@ -239,6 +239,27 @@ static void test_bad_files(void **state)
     assert_true(has(diag.text, "--tls-key"));
 }
 
+/* Whether a client that speaks this version alone is let in. */
+static bool speaks(int version)
+{
+    client c = {.ctx = SSL_CTX_new(TLS_client_method()), .fd = dial(&f)};
+    SSL_CTX_set_security_level(c.ctx, 0); /* else it does not offer the old ones */
+    SSL_CTX_set_min_proto_version(c.ctx, version);
+    SSL_CTX_set_max_proto_version(c.ctx, version);
+    c.ssl = SSL_new(c.ctx);
+    SSL_set_fd(c.ssl, c.fd);
+    bool good = SSL_connect(c.ssl) == 1 && SSL_version(c.ssl) == version;
+    tls_hang_up(&c);
+    return good;
+}
+
+static void test_versions(void **state)
+{
+    (void)state;
+    assert_true(speaks(TLS1_2_VERSION) && speaks(TLS1_3_VERSION));
+    assert_false(speaks(TLS1_1_VERSION) || speaks(TLS1_VERSION));
+}
+
 /* What connections take is on the account of requests, and comes back. */
 static void test_memory_is_counted(void **state)
 {
@@ -301,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_gone),
         cmocka_unit_test(test_not_tls),
         cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_versions),
         cmocka_unit_test(test_memory_is_counted),
         cmocka_unit_test(test_idle_ones_make_room),
         cmocka_unit_test(test_bad_files),

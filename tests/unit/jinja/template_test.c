@@ -518,6 +518,22 @@ static void memory_may_run_out(void **state)
     json_decref(messages);
 }
 
+/* No statement and no name leads to a file, another template or the process. */
+static void templates_reach_no_files(void **state)
+{
+    (void)state;
+    static const char *const statements[] = {"include 'x'", "import 'x' as x", "from 'x' import y",
+                                             "extends 'x'"};
+    char source[64];
+    for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++) {
+        snprintf(source, sizeof source, "{%% %s %%}", statements[i]);
+        expect_error(source, "a statement (if, for, set");
+    }
+    expect_error("{{ open('/etc/passwd') }}", "open");
+    expect_error("{{ messages.__class__.__mro__ }}", "");
+    expect_error("{{ cycler.__init__.__globals__.os }}", "");
+}
+
 /* With the name of a file: its renderings are compared, and how many differ is told. */
 int main(int argc, char **argv)
 {
@@ -527,15 +543,11 @@ int main(int argc, char **argv)
         return bad > 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conversations_equal_jinja),
-        cmocka_unit_test(snippets_equal_jinja),
-        cmocka_unit_test(trust_follows_bytes),
-        cmocka_unit_test(users_cannot_forge_turns),
-        cmocka_unit_test(hostile_templates_end),
-        cmocka_unit_test(clients_see_no_folders),
-        cmocka_unit_test(deep_sources_are_refused),
-        cmocka_unit_test(errors_say_where),
-        cmocka_unit_test(additions_work),
+        cmocka_unit_test(conversations_equal_jinja), cmocka_unit_test(snippets_equal_jinja),
+        cmocka_unit_test(trust_follows_bytes),       cmocka_unit_test(users_cannot_forge_turns),
+        cmocka_unit_test(hostile_templates_end),     cmocka_unit_test(templates_reach_no_files),
+        cmocka_unit_test(clients_see_no_folders),    cmocka_unit_test(deep_sources_are_refused),
+        cmocka_unit_test(errors_say_where),          cmocka_unit_test(additions_work),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,6 +132,7 @@ static void it_has_its_name_when_it_is_whole(void **state)
     (void)state;
     whim_archive a, b;
     whim_diag diag = {""};
+    struct stat of_file;
     char partial[112];
     int64_t n;
     whim_archive_part part = {.space = "x", .page_len = PAGE_LEN, .item_bytes = {PAGE, 0}};
@@ -140,6 +141,8 @@ static void it_has_its_name_when_it_is_whole(void **state)
     assert_int_equal(whim_archive_create(&a, path, &part, 1, &diag), WHIM_ERR_OK);
     assert_int_equal(access(path, F_OK), -1);
     assert_int_equal(access(partial, F_OK), 0);
+    assert_int_equal(stat(partial, &of_file), 0);
+    assert_int_equal(of_file.st_mode & 0777, 0600); /* it tells what was asked, word for word */
     assert_int_equal(whim_archive_create(&b, path, &part, 1, &diag), WHIM_ERR_BUSY);
     assert_non_null(strstr(diag.text, "remove that file"));
     whim_archive_close(&a);

@@ -54,6 +54,11 @@ static void unknown_ones_are_told_in_one_line(void **state)
         said("{\"model\":1,\"chat_id\":\"secret\",\"a\\n b=\\u00e9\":2}", WHIM_LOG_DEBUG);
     assert_non_null(strstr(line, "unknown_fields id=req-1 n=2 names=chat_id,a??b???\n"));
     assert_null(strstr(line, "secret"));
+    line =
+        said("{\"u1\":1,\"u2\":1,\"u3\":1,\"u4\":1,\"u5\":1,\"u6\":1,\"u7\":1,\"u8\":1,\"u9\":1}",
+             WHIM_LOG_INFO);
+    assert_non_null(strstr(line, " n=9 names=u1,u2,u3,u4,u5,u6,u7,u8")); /* the first of them */
+    assert_null(strstr(line, "u9"));
     assert_non_null(strstr(said("{\"chat_id\":1}", WHIM_LOG_INFO), " n=1 names=chat_id\n"));
     assert_string_equal(said("{\"chat_id\":1}", WHIM_LOG_WARN), "");
     whim_unknown_fields_log(NULL, NULL, path, "");
