@@ -75,26 +75,59 @@ static bool is_required(const json_t *schema, const char *key)
     return false;
 }
 
-/* A parameter: its name, and its value with the tag that ends it. */
+/* A parameter: its name, its value and the tags around them. */
 static whim_grammar_node parameter(whim_answer *a, const whim_tool_words *words,
                                    whim_grammar_node name, const char *close,
                                    whim_grammar_node value)
 {
-    return whim_gb_seq(a->b, whim_answer_text(a, words->written.key), name,
-                       whim_answer_text(a, close), value,
-                       whim_answer_text(a, words->written.after));
+    return whim_gb_seq(
+        a->b, whim_answer_text(a, words->written.key), name, whim_answer_text(a, close), value,
+        whim_answer_text(a, words->written.value_end), whim_answer_text(a, words->written.after));
 }
 
-/* Parameters of any name with any text. */
-static whim_grammar_node loose_parameters(whim_answer *a, const whim_tool_words *words)
+/* Whether the parser finds the end of a key. */
+static bool is_tag_key(const char *key)
 {
-    whim_grammar_node name = whim_grammar_regex(a->b, "[A-Za-z0-9_.-]{1,64}", "tools");
-    whim_grammar_node any = parameter(a, words, name, words->written.key_close, a->free_value);
-    if (words->written.json_close != NULL) {
-        any = whim_gb_any_of(a->b, any,
-                             parameter(a, words, name, words->written.json_close, a->free_value));
+    const size_t n = strlen(key);
+    return n > 0 && n <= WHIM_WORD_MAX && strcspn(key, "\n<>\"'") == n;
+}
+
+/* A parameter of this name with any value. */
+static whim_grammar_node loose_parameter(whim_answer *a, const whim_tool_words *words,
+                                         whim_grammar_node name, uint32_t types)
+{
+    if (words->written.json_close == NULL) {
+        return parameter(a, words, name, words->written.key_close, whim_answer_any_value(a, types));
     }
-    return whim_grammar_repeat(a->b, any, 0, -1);
+    return whim_gb_any_of(a->b,
+                          parameter(a, words, name, words->written.key_close,
+                                    whim_answer_any_value(a, WHIM_TYPE_STRING)),
+                          parameter(a, words, name, words->written.json_close,
+                                    whim_answer_json_value(a, NULL, json_true(), "tools")));
+}
+
+/* Parameters of any name with any value; those that the schema lists are read by their types. */
+static whim_grammar_node loose_parameters(whim_answer *a, const whim_tool_words *words,
+                                          const json_t *schema)
+{
+    glist keys = {0}, all = {0};
+    const char *key;
+    json_t *property;
+    json_object_foreach(json_object_get(schema, "properties"), key, property)
+    {
+        if (is_tag_key(key)) {
+            whim_grammar_node name = whim_answer_text(a, key);
+            whim_glist_add(a->b, &keys, name);
+            whim_glist_add(a->b, &all,
+                           loose_parameter(a, words, name, whim_schema_types(schema, property)));
+        }
+    }
+    whim_grammar_node other = whim_grammar_regex(a->b, "[A-Za-z0-9_.-]{1,64}", "tools");
+    if (keys.n > 0) {
+        other = whim_gb_pair(a->b, GN_BUT_NOT, other, whim_glist_node(a->b, &keys, GN_ANY_OF));
+    }
+    whim_glist_add(a->b, &all, loose_parameter(a, words, other, 0));
+    return whim_grammar_repeat(a->b, whim_glist_node(a->b, &all, GN_ANY_OF), 0, -1);
 }
 
 static whim_grammar_node listed_parameters(whim_answer *a, const whim_tool_words *words,
@@ -107,12 +140,17 @@ static whim_grammar_node listed_parameters(whim_answer *a, const whim_tool_words
     {
         char where[256];
         snprintf(where, sizeof where, "%s.properties.%.80s", path, key);
+        if (!is_tag_key(key)) {
+            (void)whim_gb_fail(a->b, WHIM_ERR_INVALID,
+                               "%s: between the tags of this model's calls a name has no brackets, "
+                               "quotes and line ends, and at most %d bytes",
+                               where, WHIM_WORD_MAX);
+        }
         /* What may be something else than a text is JSON where the tag says so. */
         const bool json = words->written.json_close != NULL &&
                           whim_schema_types(schema, property) != WHIM_TYPE_STRING;
-        whim_grammar_node value =
-            json ? whim_answer_json_value(a, words->written.value_end, schema, property, where)
-                 : whim_answer_tag_value(a, words->written.value_end, schema, property, where);
+        whim_grammar_node value = json ? whim_answer_json_value(a, schema, property, where)
+                                       : whim_answer_tag_value(a, schema, property, where);
         whim_grammar_node one =
             parameter(a, words, whim_answer_text(a, key),
                       json ? words->written.json_close : words->written.key_close, value);
@@ -130,7 +168,7 @@ static whim_grammar_node tag_arguments(whim_answer *a, const whim_tool_words *wo
     }
     loose = loose || (json_object_size(json_object_get(schema, "properties")) == 0 &&
                       !json_is_false(json_object_get(schema, "additionalProperties")));
-    return loose ? loose_parameters(a, words) : listed_parameters(a, words, schema, path);
+    return loose ? loose_parameters(a, words, schema) : listed_parameters(a, words, schema, path);
 }
 
 /* --- all tools -------------------------------------------------------------------------------- */
@@ -179,8 +217,7 @@ static whim_grammar_node row_of(whim_answer *a, whim_grammar_node part, const ch
 whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only)
 {
     const whim_tool_words *words = a->rule->format.tools;
-    bool all = words->written.around_all, tagged = words->form == WHIM_TOOLS_TAGGED;
-    a->free_value = tagged ? whim_grammar_until(a->b, words->written.value_end) : -1;
+    bool all = words->written.around_all;
     whim_grammar_node call = one_of_the_tools(a, strict_only);
     whim_grammar_node whole = whim_gb_seq(a->b, whim_answer_text(a, words->written.call),
                                           all ? row_of(a, call, words->written.between) : call,

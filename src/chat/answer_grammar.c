@@ -180,7 +180,7 @@ whim_err whim_answer_grammar(const whim_answer_rule *rule, whim_grammar **out, w
         return WHIM_ERR_OK;
     }
     const int64_t n_failed = whim_heap_failures();
-    whim_answer a = {.rule = rule, .marked_rule = -1};
+    whim_answer a = {.rule = rule, .free_text = -1, .marked_rule = -1};
     if (whim_grammar_builder_create(&(whim_grammar_limits){.bytes = rule->bytes}, &a.b) !=
         WHIM_ERR_OK) {
         return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory for a grammar");

@@ -10,19 +10,22 @@
 typedef struct whim_answer {
     const whim_answer_rule *rule;
     whim_grammar_builder *b;
-    whim_grammar_node free_value; /* of a parameter: any text and the tag that ends it */
-    int32_t marked_rule;          /* any value of arguments that are not JSON; -1: not made yet */
+    /* -1: not made yet */
+    whim_grammar_node free_text; /* of a parameter between tags */
+    int32_t marked_rule;         /* any value of arguments that are not JSON */
 } whim_answer;
 
 whim_grammar_node whim_answer_text(whim_answer *a, const char *text);
 
-/* An argument between tags, up to and with `end` (answer_values.c). `property` is a part of the
- * schema `root`. */
-whim_grammar_node whim_answer_tag_value(whim_answer *a, const char *end, const json_t *root,
-                                        const json_t *property, const char *path);
-/* The same as JSON, whatever it is. */
-whim_grammar_node whim_answer_json_value(whim_answer *a, const char *end, const json_t *root,
-                                         const json_t *property, const char *path);
+/* An argument between tags (answer_values.c). `property` is a part of the schema `root`. */
+whim_grammar_node whim_answer_tag_value(whim_answer *a, const json_t *root, const json_t *property,
+                                        const char *path);
+/* Anything that the parser finds the end of, where it knows these types of the parameter (0:
+ * none). */
+whim_grammar_node whim_answer_any_value(whim_answer *a, uint32_t types);
+/* The argument as JSON, whatever it is. */
+whim_grammar_node whim_answer_json_value(whim_answer *a, const json_t *root, const json_t *property,
+                                         const char *path);
 /* The arguments of a function where texts stand between marks (answer_marked.c); NULL: any. */
 whim_grammar_node whim_answer_marked_object(whim_answer *a, const json_t *schema, const char *path);
 /* A property's schema standing alone, with the definitions that it may point at. */

@@ -191,7 +191,9 @@ void whim_channels_step(whim_chat_parser *p, char c)
         header_byte(p, c);
         return;
     }
-    int match = whim_tool_match(p, tags, N_TAG, c);
+    const bool in_string =
+        p->channels.state == CALL && p->channels.walk.phase == WHIM_JSON_STRING; /* any text */
+    int match = in_string ? -2 : whim_tool_match(p, tags, N_TAG, c);
     if (match == -2) {
         whim_tool_again(p, c, body_byte, whim_channels_step);
     } else if (match >= 0) {

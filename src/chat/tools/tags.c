@@ -420,12 +420,19 @@ static void tag_byte(whim_chat_parser *p, char c)
     }
 }
 
-/* A byte of a value, which the end of the parameter may be hidden in. */
+/* A byte of a value, which the end of the parameter may be hidden in. In a string of JSON no tag
+ * ends it but one that begins a line, which no such string can hold. */
 static void value_step(whim_chat_parser *p, char c)
 {
     const whim_tool_words *set = tags_of(p);
+    const bool in_string = !p->call.streaming && p->call.walk.phase == WHIM_JSON_STRING;
+    const char *tags[WHIM_N_VALUE_END];
+    for (int i = 0; i < WHIM_N_VALUE_END; i++) {
+        const char *tag = set->value_ends[i];
+        tags[i] = in_string && tag != NULL && tag[0] != '\n' ? NULL : tag;
+    }
     bool padding = set->padded && p->call.at_start && p->n_tag == 0 && c == '\n';
-    int match = padding ? -2 : whim_tool_match(p, set->value_ends, WHIM_N_VALUE_END, c);
+    int match = padding ? -2 : whim_tool_match(p, tags, WHIM_N_VALUE_END, c);
     if (match == -1) {
         return;
     }

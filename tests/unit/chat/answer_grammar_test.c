@@ -457,6 +457,10 @@ static void what_tags_cannot_hold_is_refused(void **state)
         {"{\"properties\": {\"y\": {\"type\": \"string\", \"not\": {\"const\": \"a\"}}}}",
          "properties.y.not is not supported"},
         {"{\"properties\": {\"y\": {\"type\": \"string\", \"enum\": [1]}}}", "allows no value"},
+        {"{\"properties\": {\"y\": {\"enum\": [\"a</parameter>\"]}}}", "properties.y lists a text"},
+        {"{\"properties\": {\"a>b\": {\"type\": \"string\"}}}", "properties.a>b"},
+        {"{\"properties\": {\"y\": {\"oneOf\": [{\"type\": \"string\"}, {\"minLength\": 2}]}}}",
+         "properties.y.oneOf"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         whim_grammar *g = NULL;

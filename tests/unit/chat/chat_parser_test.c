@@ -189,6 +189,15 @@ static void invoke_rows(void **state)
         {"<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"b\">\nfalse\n</invoke>",
          " 0:fargs[{\"b\": false}] end"},
         {"<minimax:tool_call>\nwhat", "c[<minimax:tool_call>\nwhat]"},
+        /* In a string of JSON a tag is text, unless it begins a line. */
+        {"<minimax:tool_call><invoke name=\"f\"><parameter name=\"o\">{\"k\": \"</parameter>\"}"
+         "</parameter></invoke></minimax:tool_call>",
+         " 0:fargs[{\"o\": {\"k\": \"</parameter>\"}}] end"},
+        {"<minimax:tool_call><invoke name=\"f\"><parameter name=\"a\">[\"x\n</invoke>\n"
+         "</minimax:tool_call>",
+         " 0:fargs[{\"a\": \"[\\\"x\"}] end"},
+        {"<minimax:tool_call><invoke name=\"f\"><parameter name=\"s\">[\"</parameter></invoke>",
+         " 0:fargs[{\"s\": \"[\\\"\"}] end"},
         {"<minimax:tool_call><invoke name=\"f\"></invoke><invoke na", " 0:fargs[{}] end"},
         {"<minimax:tool_call><invoke name=\"f\"></invoke><invoke name=\"g",
          " 0:fargs[{}] endc[<invoke name=\"g]"},

@@ -20,6 +20,8 @@ static void harmony_rows(void **state)
         {"<|channel|>commentary to=functions.g.h <|constrain|>json<|message|> {\"s\": "
          "\"<|end|\"}\n",
          " 0:g.hargs[{\"s\": \"<|end|\"}] end"},
+        {"<|channel|>commentary to=functions.f<|message|>{\"s\": \"<|end|>\\\"<|call|>\"}<|call|>",
+         " 0:fargs[{\"s\": \"<|end|>\\\"<|call|>\"}] end"},
         {"<|channel|>commentary<|message|>Let me see.<|end|>" NEXT
          "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>" NEXT
          " to=functions.g<|channel|>commentary json<|message|>{}",
