@@ -68,9 +68,11 @@ enum {
  * that make no difference any more are one. */
 typedef struct counts {
     const array *a;
-    int64_t least, most;          /* that are alike; most < 0: no limit */
-    int64_t n_items, n_alike;     /* the largest numbers that are told apart */
-    int32_t alike, other, *rules; /* [n_items + 1][n_alike + 1] */
+    int64_t least, most;      /* that are alike; most < 0: no limit */
+    int64_t n_items, n_alike; /* the largest numbers that are told apart */
+    int64_t n_prefix;         /* items with a schema of their own; at most n_items */
+    int32_t *alike, *other;   /* [n_prefix + 1] an item of each kind, last all that follow */
+    int32_t *rules;           /* [n_items + 1][n_alike + 1] */
 } counts;
 
 static bool may_end(const counts *c, int64_t items, int64_t alike)
@@ -107,13 +109,14 @@ static int32_t counts_tail(counts *c, int64_t items, int64_t alike)
 static int32_t counts_item(counts *c, int64_t items, int64_t alike)
 {
     whim_grammar_builder *b = c->a->b;
+    const int64_t kind = items < c->n_prefix ? items : c->n_prefix;
     int32_t comma = items > 0 ? whim_gb_comma(b) : whim_gb_text(b, "");
-    int32_t other = whim_gb_seq(b, comma, c->other, counts_tail(c, items + 1, alike));
-    return c->most >= 0 && alike == c->most
-               ? other
-               : whim_gb_any_of(
-                     b, whim_gb_seq(b, comma, c->alike, counts_tail(c, items + 1, alike + 1)),
-                     other);
+    int32_t other = whim_gb_seq(b, comma, c->other[kind], counts_tail(c, items + 1, alike));
+    if (c->most >= 0 && alike == c->most) {
+        return other;
+    }
+    int32_t tail = counts_tail(c, items + 1, alike + 1);
+    return whim_gb_any_of(b, whim_gb_seq(b, comma, c->alike[kind], tail), other);
 }
 
 /* Write the rules that are asked for, which may ask for more. */
@@ -136,49 +139,77 @@ static int32_t counts_write(counts *c)
     return may_end(c, 0, 0) ? whim_gb_optional(b, first) : first;
 }
 
+/* An item of a schema (NULL: any), and the schema's place. */
+typedef struct item_kind {
+    const json_t *schema;
+    gplace at;
+} item_kind;
+
 /* Items that fit a second schema, too. */
-static int32_t item_with(const array *a, const json_t *second)
+static int32_t item_with(const array *a, const item_kind *kind, const json_t *second)
 {
     const gplace at = {.up = a->place, .key = "contains"};
-    const json_t *items = a->items != NULL ? a->items : json_true();
+    const json_t *items = kind->schema != NULL ? kind->schema : json_true();
     const json_t *both = whim_gb_schema_merge(a->b, items, second, &at, a->depth + 1);
     return both == NULL ? -1 : whim_gb_schema_value(a->b, both, &at, a->depth);
 }
 
-static int32_t items_but(const array *a, const json_t *contains)
+static int32_t items_but(const array *a, const item_kind *kind, const json_t *contains)
 {
     json_t *but = json_pack("{s:O}", "not", contains);
     if (but == NULL || json_array_append_new(a->b->made, but) != 0) {
         return whim_gb_no_memory(a->b);
     }
-    return item_with(a, but);
+    return item_with(a, kind, but);
+}
+
+/* Those that are alike, and the others: all where there may be any number of alike ones. */
+static void find_kinds(counts *c, const json_t *contains)
+{
+    const array *a = c->a;
+    const gplace list = {.up = a->place, .key = "prefixItems"};
+    for (int64_t i = 0; i <= c->n_prefix && !whim_gb_failed(a->b); i++) {
+        item_kind kind = {a->items, {.up = a->place, .key = "items"}};
+        if (i < c->n_prefix) {
+            kind = (item_kind){json_array_get(a->prefix, (size_t)i), {.up = &list, .index = i}};
+        }
+        c->alike[i] = c->most == 0 ? whim_gb_never(a->b) : item_with(a, &kind, contains);
+        c->other[i] =
+            c->most >= 0
+                ? items_but(a, &kind, contains)
+                : whim_gb_schema_value(a->b, kind.schema != NULL ? kind.schema : json_true(),
+                                       &kind.at, a->depth);
+    }
 }
 
 static int32_t counted_items(const array *a, const json_t *contains, int64_t least, int64_t most)
 {
-    const gplace at = {.up = a->place, .key = "items"};
     counts c = {.a = a, .least = least, .most = most};
+    c.n_prefix = (int64_t)json_array_size(a->prefix);
     c.n_items = a->hi >= 0 ? a->hi : a->lo > 1 ? a->lo : 1;
+    c.n_items = a->hi < 0 && c.n_items < c.n_prefix ? c.n_prefix : c.n_items;
+    c.n_prefix = c.n_prefix < c.n_items ? c.n_prefix : c.n_items;
     c.n_alike = most >= 0 ? most : least;
-    if (json_array_size(a->prefix) > 0 || c.n_items >= MOST_COUNTS || c.n_alike >= MOST_COUNTS ||
+    if (c.n_items >= MOST_COUNTS || c.n_alike >= MOST_COUNTS ||
         (c.n_items + 1) * (c.n_alike + 1) > MOST_COUNTS) {
-        return whim_gb_fail_at(a->b, a->place, "contains",
-                               "is not supported beside prefixItems or large counts");
+        return whim_gb_fail_at(a->b, a->place, "contains", "is not supported beside large counts");
     }
-    c.alike = most == 0 ? whim_gb_never(a->b) : item_with(a, contains);
-    c.other = most >= 0 ? items_but(a, contains)
-                        : whim_gb_schema_value(a->b, a->items != NULL ? a->items : json_true(), &at,
-                                               a->depth);
-    c.rules = whim_gb_alloc(a->b, (c.n_items + 1) * (c.n_alike + 1), sizeof *c.rules);
-    if (whim_gb_failed(a->b)) {
-        whim_free(c.rules);
+    const int64_t n_kind = c.n_prefix + 1, n_rule = (c.n_items + 1) * (c.n_alike + 1);
+    int32_t *room = whim_gb_alloc(a->b, 2 * n_kind + n_rule, sizeof *room);
+    if (room == NULL) {
         return -1;
     }
-    for (int64_t i = 0; i < (c.n_items + 1) * (c.n_alike + 1); i++) {
+    c.alike = room;
+    c.other = room + n_kind;
+    c.rules = room + 2 * n_kind;
+    for (int64_t i = 0; i < n_rule; i++) {
         c.rules[i] = -1;
     }
-    int32_t body = a->hi == 0 ? whim_gb_text(a->b, "") : counts_write(&c);
-    whim_free(c.rules);
+    find_kinds(&c, contains);
+    int32_t body = whim_gb_failed(a->b) ? -1
+                   : a->hi == 0         ? whim_gb_text(a->b, "")
+                                        : counts_write(&c);
+    whim_free(room);
     return body;
 }
 

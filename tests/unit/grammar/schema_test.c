@@ -377,7 +377,7 @@ static void what_is_refused_has_its_place(void **state)
         {"{\"not\":{\"contains\":{},\"maxContains\":\"x\"}}", "schema.not.maxContains must be"},
         {"{\"not\":{\"contains\":{},\"minContains\":-1}}", "schema.not.minContains must be"},
         {"{\"not\":{\"contains\":5}}", "schema.not.contains must be a schema"},
-        {"{\"prefixItems\":[{}],\"contains\":{}}", "schema.contains"},
+        {"{\"prefixItems\":[{},{\"type\":5}],\"contains\":{}}", "schema.contains has a type"},
         {"{\"contains\":{},\"minItems\":3000}", "schema.contains"},
         {"{\"contains\":{},\"minContains\":0.5}", "schema.minContains"},
         {"{\"contains\":{},\"minContains\":3,\"maxContains\":2}", "schema.minContains"},
