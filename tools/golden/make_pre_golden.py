@@ -33,6 +33,8 @@ def cased(suffix, digits, tail="/", but=""):
 CJK = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
 EAST = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 DEEPSEEK = r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|""" + SPACES
+MANY = ("[\u4e00-\u9fff\u3400-\u4dbf\u8c48-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf\u0e40-\u0e7f"
+        "\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af\u1100-\u11ff]+")
 TWO_CASES = ("\u0041-\u005a\u0061-\u007a\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af"
              "\u0370-\u0373\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481"
              "\u048a-\u052f\u0531-\u0556\u10a0-\u10c5\u13a0-\u13f5\u13f8-\u13fd\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b"
@@ -46,20 +48,20 @@ TWO_CASES = ("\u0041-\u005a\u0061-\u007a\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\
 BLOOM = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 SPLITS = {
     "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
-    "gpt-2 phi-2 mpt olmo jais gigachat a.x-4.0 mellum exaone4 trillion granite-docling": [GPT2],
+    "gpt-2 phi-2 mpt olmo jais gigachat jina-es jina-de jina-v2-es jina-v2-de modern-bert a.x-4.0 mellum exaone4 trillion granite-docling": [GPT2],
     "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2": [r"\p{N}", GPT2],
     "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"],
-    "qwen2 deepseek-r1-qwen kormo megrez stablelm2 hunyuan solar-open grok-2": [words(r"\p{N}")],
+    "qwen2 deepseek-r1-qwen f2llmv2 kormo megrez stablelm2 hunyuan solar-open grok-2": [words(r"\p{N}")],
     "qwen35": [SUFFIX + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|" + SPACES],
     "laguna": [r"[^\n]+|[\n]+", words(r"\p{N}")],
     "seed-coder": [SUFFIX + "|[^\r\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\r\n]+|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"],
     "bailingmoe bailingmoe2 llada-moe": [r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"],
     "exaone-moe": [SUFFIX + r"|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"],
-    "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 dbrx smaug-bpe glm4 chatglm-bpe": [words(r"\p{N}{1,3}")],
+    "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano dbrx smaug-bpe glm4 chatglm-bpe": [words(r"\p{N}{1,3}")],
     "minicpm5": [r"\p{N}{1,3}", words(r"\p{N}+")],
     "jais-2": [SUFFIX + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|" +
                "|".join(rf"\s{{{n}}}(?!\S)" for n in (512, 256, 128, 64, 32, 16, 8, 4)) + r"|\s{1,2}(?!\S)|\s{1}"],
-    "gpt-4o llama4 kanana2 talkie minimax-m2": [cased(SUFFIX + "?", r"\p{N}{1,3}")],
+    "gpt-4o llama4 kanana2 talkie granite-embed-multi-97m minimax-m2": [cased(SUFFIX + "?", r"\p{N}{1,3}")],
     "tiny_aya cohere2moe": [r"\d{1,3}(?=(?:\d{3})*\b)", cased(SUFFIX + "?", r"\p{N}{1,3}")],
     "youtu": ["[\uac00-\ud7a3\u3131-\u318e]+|[\uff01\u2026\u201c\u201d\u2018\u2019\u2014\uff1a\uff1b\uff0c\u3001-\u303f\ufe30-\ufe4f]+|[\u3105-\u312f]+|" + CJK,
               cased(SUFFIX + "?", r"\p{N}")],
@@ -68,6 +70,9 @@ SPLITS = {
     "deepseek-llm": ["[\r\n]", r"\s?[" + TWO_CASES + "]+", "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+", r"\s+$", EAST, r"\p{N}+"],
     "deepseek-coder": ["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", EAST, r"\p{N}"],
     "deepseek-v3 hunyuan-dense joyai-llm": [r"\p{N}{1,3}", CJK, DEEPSEEK],
+    "afmoe": [r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))", MANY, DEEPSEEK],
+    "chameleon": ["<sentinel:[0-9]+>", "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", "([\\t\\n]|    |  )", r"\p{N}",
+                  r"[\p{P}!-/:-@\[-`{-~]", GPT2],
     "superbpe": [r"\p{N}+", r"(?=(\d{3})+(?!\d))"],
     "bloom gpt3-finnish poro-chat": [BLOOM],
     "viking": [BLOOM, r"\p{N}"],

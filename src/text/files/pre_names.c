@@ -49,6 +49,7 @@ static const char three_digits[] = "\\p{N}{1,3}";
 /* From the right. Looking ahead ends after 300 digits: what is longer is no number, and would take
  * the square of its length. */
 static const char threes[] = "\\d{1,3}(?=(?:\\d{3}){0,100}\\b)";
+static const char number_threes[] = "\\p{N}{1,3}(?=(?:\\p{N}{3}){0,100}(?!\\p{N}))";
 static const char ascii_threes[] = "[0-9][0-9][0-9]";
 static const char qwen2[] = WORDS("\\p{N}");
 static const char llama3[] = WORDS("\\p{N}{1,3}");
@@ -78,6 +79,12 @@ static const char youtu_east[] =
     "[\\x{ac00}-\\x{d7a3}\\x{3131}-\\x{318e}]+|"
     "[\\x{ff01}\\x{2026}\\x{201c}\\x{201d}\\x{2018}\\x{2019}\\x{2014}\\x{ff1a}\\x{ff1b}\\x{ff0c}"
     "\\x{3001}-\\x{303f}\\x{fe30}-\\x{fe4f}]+|[\\x{3105}-\\x{312f}]+|" CJK;
+/* As llama.cpp lists them: where the third range begins may be a slip, U+F900 being meant. */
+static const char many_scripts[] =
+    "[\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{8c48}-\\x{faff}\\x{3040}-\\x{309f}"
+    "\\x{30a0}-\\x{30ff}\\x{ff65}-\\x{ff9f}\\x{2f00}-\\x{2fdf}\\x{e40}-\\x{e7f}"
+    "\\x{e80}-\\x{eff}\\x{1780}-\\x{17ff}\\x{1000}-\\x{109f}\\x{aa60}-\\x{aa7f}"
+    "\\x{a9e0}-\\x{a9ff}\\x{ac00}-\\x{d7af}\\x{1100}-\\x{11ff}]+";
 static const char deepseek_words[] =
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|"
     "[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES;
@@ -102,6 +109,11 @@ static const pre_name names[] = {
     {"olmo", {whim_pre_gpt2}},
     {"jais", {whim_pre_gpt2}},
     {"gigachat", {whim_pre_gpt2}},
+    {"jina-es", {whim_pre_gpt2}},
+    {"jina-de", {whim_pre_gpt2}},
+    {"jina-v2-es", {whim_pre_gpt2}},
+    {"jina-v2-de", {whim_pre_gpt2}},
+    {"modern-bert", {whim_pre_gpt2}},
     {"a.x-4.0", {whim_pre_gpt2}},
     {"mellum", {whim_pre_gpt2}},
     {"exaone4", {whim_pre_gpt2}},
@@ -118,6 +130,7 @@ static const pre_name names[] = {
     {"falcon", {"[\\p{P}\\$\\+<=>\\^~\\|`]+", whim_pre_gpt2, ascii_threes}},
     {"qwen2", {qwen2}, .nfc = true},
     {"deepseek-r1-qwen", {qwen2}, .nfc = true},
+    {"f2llmv2", {qwen2}, .nfc = true},
     {"qwen35", {qwen35}, .nfc = true},
     {"kormo", {qwen2}},
     {"megrez", {qwen2}},
@@ -139,6 +152,7 @@ static const pre_name names[] = {
     {"pixtral", {llama3}, .ignore_merges = true},
     {"midm-2.0", {llama3}, .ignore_merges = true},
     {"lfm2", {llama3}, .ignore_merges = true},
+    {"jina-v5-nano", {llama3}, .ignore_merges = true},
     {"minicpm5", {three_digits, WORDS("\\p{N}+")}, .ignore_merges = true},
     {"dbrx", {llama3}},
     {"smaug-bpe", {llama3}},
@@ -149,6 +163,7 @@ static const pre_name names[] = {
     {"llama4", {gpt4o}},
     {"kanana2", {gpt4o}},
     {"talkie", {gpt4o}},
+    {"granite-embed-multi-97m", {gpt4o}, .ignore_merges = true},
     {"tiny_aya", {threes, gpt4o}},
     {"cohere2moe", {threes, gpt4o}},
     {"youtu", {youtu_east, gpt4o_one_digit}, .ignore_merges = true},
@@ -160,6 +175,10 @@ static const pre_name names[] = {
     {"deepseek-v3", {three_digits, CJK, deepseek_words}},
     {"hunyuan-dense", {three_digits, CJK, deepseek_words}},
     {"joyai-llm", {three_digits, CJK, deepseek_words}},
+    {"afmoe", {number_threes, many_scripts, deepseek_words}},
+    {"chameleon",
+     {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", "[\\t\\n]|    |  ", one_digit,
+      "[\\p{P}!-/:-@\\[-`{-~]", whim_pre_gpt2}},
     /* Also from the right, in pieces of 300. */
     {"superbpe", {"\\p{N}{1,300}", "(?=(\\d{3})+(?!\\d))"}},
     {"bloom", {bloom}},

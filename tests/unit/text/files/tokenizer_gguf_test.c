@@ -278,7 +278,7 @@ static void named_splits(void **state)
             check_split(name, probes, N_PROBE, &lines[at + 1]);
         }
     }
-    assert_true(n_name > 60);
+    assert_true(n_name > 75);
     for (int k = 0; k < N_PROBE; k++) {
         whim_str_deinit(&probes[k]);
     }
