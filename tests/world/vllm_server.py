@@ -46,10 +46,17 @@ class Server:
             found.bind(("127.0.0.1", 0))
             self.port = found.getsockname()[1]
         self.host = "127.0.0.1"
-        args, words = [], [str(word) for word in vllm_serve_args]
-        for i, word in enumerate(words[:-1]):
-            if word in self.OPTIONS:
-                args += [self.OPTIONS[word], words[i + 1]]
+        words = [str(word) for word in vllm_serve_args]
+        given = {self.OPTIONS[word]: words[i + 1] for i, word in enumerate(words[:-1]) if word in self.OPTIONS}
+        try:
+            self.start(model, given)
+        except RuntimeError:  # the model that stands in was made for a shorter context
+            if given.pop("--ctx", None) is None:
+                raise
+            self.start(model, given)
+
+    def start(self, model, given):
+        args = [word for option in given.items() for word in option]
         self.process = subprocess.Popen(
             [os.environ["WHIMBREL"], "serve", "--no-kv-dir", os.environ["MODEL"], "--host", self.host, "--port",
              str(self.port), "--served-model-name", model, "--strict-model", *args])
