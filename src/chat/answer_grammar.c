@@ -85,23 +85,26 @@ static whim_grammar_node header(whim_answer *a, const char *channel)
 /* Reasoning if the model likes, then one message: an answer or a call. */
 static whim_grammar_node channels(whim_answer *a)
 {
-    static const char *const marks[] = {WHIM_HARMONY_START, WHIM_HARMONY_CHANNEL, WHIM_HARMONY_END,
-                                        WHIM_HARMONY_MESSAGE};
+    static const char *const marks[] = {WHIM_HARMONY_START, WHIM_HARMONY_CHANNEL,
+                                        WHIM_HARMONY_END,   WHIM_HARMONY_MESSAGE,
+                                        "<|call|>",         "<|return|>"};
+    enum { N_MARK = sizeof marks / sizeof marks[0] };
     const whim_answer_rule *rule = a->rule;
     const bool required = has_tools(rule) && rule->choice == WHIM_CHOICE_REQUIRED;
     whim_grammar_node last = -1;
     if (!required) {
         last = whim_gb_seq(a->b, header(a, "final"),
                            has_format(rule) ? format_part(a)
-                                            : whim_grammar_text_without(a->b, marks, 4));
+                                            : whim_grammar_text_without(a->b, marks, N_MARK));
     }
     if (has_tools(rule)) {
         whim_grammar_node call = whim_answer_calls(a, !required && !has_format(rule));
         last = required ? call : whim_gb_any_of(a->b, last, call);
     }
     whim_grammar_node thought =
-        whim_gb_seq(a->b, header(a, "analysis"), whim_grammar_until(a->b, WHIM_HARMONY_END),
-                    whim_answer_text(a, WHIM_HARMONY_START), whim_answer_text(a, "assistant"));
+        whim_gb_seq(a->b, header(a, "analysis"), whim_grammar_text_without(a->b, marks, N_MARK),
+                    whim_answer_text(a, WHIM_HARMONY_END), whim_answer_text(a, WHIM_HARMONY_START),
+                    whim_answer_text(a, "assistant"));
     return whim_gb_seq(a->b, whim_gb_optional(a->b, thought), last);
 }
 

@@ -13,7 +13,7 @@ enum { END_ID = 200 };
 typedef struct bench {
     whim_tokenizer *tok;
     whim_grammar_vocab *vocab;
-    json_t *tools, *strict, *schema;
+    json_t *tools, *strict, *mixed, *schema;
 } bench;
 
 #define WIDE_BAR "｜" /* that some models' tags have */
@@ -58,12 +58,17 @@ static int setup(void **state)
     json_decref(file);
     b.tools = make_tools("false");
     b.strict = make_tools("true");
+    b.mixed = json_loads(
+        "[{\"function\": {\"name\": \"f\", \"parameters\": {\"properties\": {\"m\": "
+        "{\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"integer\", \"minimum\": 9}]}}}}}, "
+        "{\"function\": {\"name\": \"g\"}}]",
+        0, NULL);
     b.schema =
         json_loads("{\"type\": \"object\", \"properties\": {\"n\": {\"type\": \"integer\"}}, "
                    "\"required\": [\"n\"], \"additionalProperties\": false}",
                    0, NULL);
     *state = &b;
-    return failed || b.tools == NULL || b.schema == NULL;
+    return failed || b.tools == NULL || b.mixed == NULL || b.schema == NULL;
 }
 
 static int teardown(void **state)
@@ -73,6 +78,7 @@ static int teardown(void **state)
     whim_tokenizer_close(b->tok);
     json_decref(b->tools);
     json_decref(b->strict);
+    json_decref(b->mixed);
     json_decref(b->schema);
     return 0;
 }
@@ -518,7 +524,11 @@ static void without_memory_there_is_no_grammar(void **state)
         0, NULL);
     const whim_answer_rule rules[] = {{HERMES, .tools = b->strict, .choice = WHIM_CHOICE_REQUIRED,
                                        .tool_schema = "function.parameters"},
-                                      {.schema = joined, .schema_at = "schema"}};
+                                      {.schema = joined, .schema_at = "schema"},
+                                      {.format = {.tools = whim_tool_words_named("invoke")},
+                                       .tools = b->mixed,
+                                       .choice = WHIM_CHOICE_REQUIRED,
+                                       .tool_schema = "function.parameters"}};
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         bool is_whole = false;
         for (int64_t n = 1; !is_whole; n++) {

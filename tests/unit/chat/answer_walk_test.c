@@ -4,8 +4,8 @@
  * byte. */
 #include "unit/grammar/grammar_fixture.h"
 
+#include "chat/format.h"
 #include "chat/tools/words.h"
-#include "support/chat_events.h"
 #include "unit/grammar/schema_validator.h"
 
 static const char *const forms[] = {
@@ -41,7 +41,7 @@ enum { N_PROPERTY = sizeof properties / sizeof properties[0], MAX_WORD = 64 };
 
 typedef struct bench {
     const char *words[MAX_WORD];
-    int32_t n_word;
+    int32_t n_word, n_close; /* the first ones end something */
     whim_tokenizer *tok;
     whim_grammar_vocab *vocab;
     int32_t end;
@@ -65,11 +65,9 @@ static void bench_init(bench *b, const whim_tool_words *w)
     static const char *const more[] = {"\"}",   "{\"",     "\": ", "true", "null", "12",
                                        "Oslo",  "\\u00e9", "\\\"", "\n\n", "}}",   "]}",
                                        "False", "-1",      "5.5",  "[1"};
-    const char *const tags[] = {w->quote,
-                                w->written.value_end,
-                                w->written.function_end,
-                                w->written.call_end,
-                                w->written.call,
+    const char *const closes[] = {w->quote, w->written.value_end, w->written.function_end,
+                                  w->written.call_end};
+    const char *const tags[] = {w->written.call,
                                 w->written.between,
                                 w->written.function,
                                 w->written.key,
@@ -92,6 +90,10 @@ static void bench_init(bench *b, const whim_tool_words *w)
                                 w->value_ends[3],
                                 w->value_ends[4]};
     *b = (bench){.n_word = 0};
+    for (size_t i = 0; i < sizeof closes / sizeof closes[0]; i++) {
+        add_word(b, closes[i]);
+    }
+    b->n_close = b->n_word;
     for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
         add_word(b, tags[i]);
     }
@@ -121,8 +123,8 @@ static int32_t closing(const bench *b, const uint32_t *mask, uint64_t key)
     if (fixture_bit(mask, b->end)) {
         return b->end;
     }
-    for (int32_t i = 0; i < 5 && key % 8 != 0; i++) { /* the ends, which come first */
-        if (i < b->n_word && fixture_bit(mask, 256 + i)) {
+    for (int32_t i = 0; i < b->n_close && key % 8 != 0; i++) {
+        if (fixture_bit(mask, 256 + i)) {
             return 256 + i;
         }
     }
