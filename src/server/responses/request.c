@@ -110,7 +110,8 @@ static bool refuse_state(const whim_fields *f)
         return false;
     }
     return !background ||
-           whim_field_refuse(f, "background", "cannot be true: answers are not stored here");
+           whim_field_refuse(f, "background",
+                             "cannot be true: an answer is made while its client waits here");
 }
 
 /* The answer repeats it. */

@@ -259,7 +259,7 @@ static void refuses_what_needs_a_store(void **state)
     refused("{" HI ",\"previous_response_id\":7}", "previous_response_id", "string");
     refused("{" HI ",\"conversation\":{\"id\":\"c\"}}", "conversation", "stored");
     refused("{" HI ",\"prompt\":{\"id\":\"p\"}}", "prompt", "stored");
-    refused("{" HI ",\"background\":true}", "background", "stored");
+    refused("{" HI ",\"background\":true}", "background", "while its client waits");
 }
 
 int main(void)
