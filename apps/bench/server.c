@@ -218,6 +218,7 @@ int bench_serve(const whim_options *given)
     if (err == WHIM_ERR_OK && options.plot != NULL) {
         err = write_plot(&s, &diag);
     }
+    server_address_deinit(&s.target.address);
     for (int32_t i = 0; i < s.n_level; i++) {
         n_ok += s.levels[i].n_ok;
         server_level_free(&s.levels[i]);

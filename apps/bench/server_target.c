@@ -81,8 +81,11 @@ whim_err server_target_open(server_target *t, const whim_options *options, whim_
     t->tokens = options->tokens;
     clock_gettime(CLOCK_REALTIME, &now);
     t->seed = (uint64_t)now.tv_sec * (uint64_t)WHIM_NS_PER_S + (uint64_t)now.tv_nsec;
-    WHIM_TRY(
-        server_address_read(&t->address, "--serve", options->serve, options->server_key, diag));
+    const server_place place = {.option = "--serve",
+                                .url = options->serve,
+                                .key = options->server_key,
+                                .ca_file = options->ca_file};
+    WHIM_TRY(server_address_read(&t->address, &place, diag));
     whim_err err = server_address_find(&t->address, options->timeout, &models, diag);
     /* A server that lists no model gets a name of ours, which those with one model take. */
     if (options->server_model != NULL) {

@@ -86,9 +86,13 @@ whim_err joined_open(joined *j, const whim_options *options, const char *option,
     if (!keys_read(&j->keys, options)) {
         return whim_fail(diag, WHIM_ERR_INVALID, "the key for %.200s cannot be read", url);
     }
-    WHIM_TRY(server_address_read(&j->address, option, url, j->keys.n > 0 ? j->keys.v[0].text : NULL,
-                                 diag));
-    snprintf(j->url, sizeof j->url, "http://%.400s", j->address.authority);
+    const server_place place = {.option = option,
+                                .url = url,
+                                .key = j->keys.n > 0 ? j->keys.v[0].text : NULL,
+                                .ca_file = options->ca_file};
+    WHIM_TRY(server_address_read(&j->address, &place, diag));
+    snprintf(j->url, sizeof j->url, "%s://%.400s", server_address_scheme(&j->address),
+             j->address.authority);
     whim_err err = joined_choose(j, name, &names, diag);
     whim_str_deinit(&names);
     return err;
@@ -98,6 +102,7 @@ void joined_close(joined *j)
 {
     keys_free(&j->keys);
     json_decref(j->params);
+    server_address_deinit(&j->address);
     *j = (joined){.params = NULL};
 }
 

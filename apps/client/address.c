@@ -10,14 +10,14 @@
 #include <string.h>
 #include <strings.h>
 
-enum { HTTP_PORT = 80 };
+enum { HTTP_PORT = 80, HTTPS_PORT = 443 };
 
 /* --- the URL ---------------------------------------------------------------------------------- */
 
 static whim_err bad_url(const server_address *a, const char *url, const char *why, whim_diag *diag)
 {
     return whim_fail(diag, WHIM_ERR_INVALID,
-                     "%s: \"%.200s\" %s; expected is http://HOST[:PORT][/PATH], such as "
+                     "%s: \"%.200s\" %s; write http://HOST[:PORT][/PATH] or https://..., such as "
                      "http://127.0.0.1:8080 (without a path /v1 is taken)",
                      a->option, url, why);
 }
@@ -35,7 +35,7 @@ static whim_err copy_part(const server_address *a, char *out, size_t size, const
 
 /* host, host:port, [v6] or [v6]:port */
 static whim_err read_authority(server_address *a, const char *url, const char *at, size_t n,
-                               whim_diag *diag)
+                               int port, whim_diag *diag)
 {
     const char *end = at + n, *host_end, *colon;
     bool bracket = n > 0 && *at == '[';
@@ -50,7 +50,7 @@ static whim_err read_authority(server_address *a, const char *url, const char *a
     if (a->host[0] == '\0') {
         return bad_url(a, url, "names no host", diag);
     }
-    snprintf(a->port, sizeof a->port, "%d", HTTP_PORT);
+    snprintf(a->port, sizeof a->port, "%d", port);
     if (colon < end) {
         size_t digits = strspn(colon + 1, "0123456789");
         if (*colon != ':' || digits == 0 || digits > 5 || colon + 1 + digits != end) {
@@ -63,36 +63,37 @@ static whim_err read_authority(server_address *a, const char *url, const char *a
                      diag);
 }
 
-whim_err server_address_read(server_address *a, const char *option, const char *url,
-                             const char *key, whim_diag *diag)
+whim_err server_address_read(server_address *a, const server_place *place, whim_diag *diag)
 {
-    *a = (server_address){.option = option, .key = key};
-    if (strncasecmp(url, "https://", 8) == 0) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "%s: https is not spoken here; put a proxy on this machine that "
-                         "does (socat, stunnel, nginx) in front of %.200s, and give its http:// "
-                         "address",
-                         option, url);
-    }
-    if (strncasecmp(url, "http://", 7) != 0) {
-        return bad_url(a, url, "does not begin with http://", diag);
+    const char *url = place->url;
+    bool https = strncasecmp(url, "https://", 8) == 0;
+    *a = (server_address){.option = place->option, .key = place->key};
+    if (!https && strncasecmp(url, "http://", 7) != 0) {
+        return bad_url(a, url, "does not begin with http:// or https://", diag);
     }
     for (const char *c = url; *c != '\0'; c++) {
         if (*c <= ' ' || *c > '~' || strchr("?#@\\\"", *c) != NULL) {
             return bad_url(a, url, "has a character that does not belong there", diag);
         }
     }
-    const char *at = url + 7;
+    const char *at = url + (https ? 8 : 7);
     size_t n = strcspn(at, "/");
-    WHIM_TRY(read_authority(a, url, at, n, diag));
+    WHIM_TRY(read_authority(a, url, at, n, https ? HTTPS_PORT : HTTP_PORT, diag));
     const char *path = at + n;
     size_t n_path = strlen(path);
     while (n_path > 0 && path[n_path - 1] == '/') {
         n_path--;
     }
-    return n_path == 0 ? copy_part(a, a->base, sizeof a->base, "/v1", 3, url, "", diag)
-                       : copy_part(a, a->base, sizeof a->base, path, n_path, url,
-                                   "has a path too long", diag);
+    WHIM_TRY(n_path == 0 ? copy_part(a, a->base, sizeof a->base, "/v1", 3, url, "", diag)
+                         : copy_part(a, a->base, sizeof a->base, path, n_path, url,
+                                     "has a path too long", diag));
+    return https ? secure_create(place->ca_file, &a->tls, diag) : WHIM_ERR_OK;
+}
+
+void server_address_deinit(server_address *a)
+{
+    secure_destroy(a->tls);
+    a->tls = NULL;
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
@@ -139,14 +140,19 @@ whim_err server_address_find(server_address *a, double timeout_s, server_reply *
                          a->option, a->host, gai_strerror(failed));
     }
     whim_err err = WHIM_ERR_NOT_FOUND;
-    for (const struct addrinfo *at = list; at != NULL && err != WHIM_ERR_OK; at = at->ai_next) {
+    for (const struct addrinfo *at = list; at != NULL && err == WHIM_ERR_NOT_FOUND;
+         at = at->ai_next) {
         memcpy(&a->at, at->ai_addr, at->ai_addrlen);
         a->n_at = at->ai_addrlen;
         get_models(a, timeout_s, models);
-        err = models->fault != SERVER_FAULT_CONNECT
-                  ? WHIM_ERR_OK
-                  : whim_fail(diag, WHIM_ERR_NOT_FOUND, "no connection to %s: %s", a->authority,
-                              models->message);
+        err = WHIM_ERR_OK;
+        if (models->fault == SERVER_FAULT_CONNECT) {
+            err = whim_fail(diag, WHIM_ERR_NOT_FOUND, "no connection to %s: %s", a->authority,
+                            models->message);
+        } else if (models->fault == SERVER_FAULT_TLS) {
+            err = whim_fail(diag, WHIM_ERR_INVALID, "no https with %s: %s", a->authority,
+                            models->message);
+        }
     }
     freeaddrinfo(list);
     return err;

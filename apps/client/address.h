@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "client/secure.h"
 #include "client/server_reply.h"
 
 #include <sys/socket.h>
@@ -16,17 +17,33 @@ typedef struct server_address {
     char host[256], port[8];    /* host without brackets */
     char authority[272];        /* as the Host header has it */
     char base[512];             /* path before /completions and /models */
+    secure *tls;                /* https; NULL: http */
     struct sockaddr_storage at; /* once it was found */
     socklen_t n_at;
 } server_address;
 
-/* Host, port and path of http://HOST[:PORT][/PATH]; without a path it is /v1. `option` and `key`
- * are borrowed. */
-WHIM_MUST_CHECK whim_err server_address_read(server_address *a, const char *option, const char *url,
-                                             const char *key, whim_diag *diag);
+/* What an address is made from; all of it is borrowed. */
+typedef struct server_place {
+    const char *option;  /* which gave the URL, for messages: "--url" */
+    const char *url;     /* http[s]://HOST[:PORT][/PATH]; without a path it is /v1 */
+    const char *key;     /* NULL: none */
+    const char *ca_file; /* for https: the authorities to trust; NULL: the system's */
+} server_place;
+
+/* The caller deinits it, also after a failure. */
+WHIM_MUST_CHECK whim_err server_address_read(server_address *a, const server_place *place,
+                                             whim_diag *diag);
+void server_address_deinit(server_address *a);
+
+/* "https" or "http". */
+static inline const char *server_address_scheme(const server_address *a)
+{
+    return a->tls != NULL ? "https" : "http";
+}
 
 /* Look its host up and GET /models there. The first address that takes a connection stays; its
- * reply, of any status, is in `models`, which the caller deinits. NOT_FOUND: there is none. */
+ * reply, of any status, is in `models`, which the caller deinits. NOT_FOUND: there is none.
+ * INVALID: there is no TLS with it. */
 WHIM_MUST_CHECK whim_err server_address_find(server_address *a, double timeout_s,
                                              server_reply *models, whim_diag *diag);
 

@@ -18,6 +18,15 @@ static void fail_connect(server_link *link)
     server_reply_fail(&link->reply, SERVER_FAULT_CONNECT, strerror(errno));
 }
 
+static void begin_tls(server_link *link, const server_address *a)
+{
+    link->waits = SERVER_LINK_WRITE;
+    link->tls = secure_open(a->tls, link->fd, a->host);
+    if (link->tls == NULL) {
+        server_reply_fail(&link->reply, SERVER_FAULT_MEMORY, "");
+    }
+}
+
 void server_link_begin(server_link *link, const server_address *a)
 {
     int on = 1;
@@ -33,6 +42,8 @@ void server_link_begin(server_link *link, const server_address *a)
         if (connect(link->fd, (const struct sockaddr *)&a->at, a->n_at) != 0 &&
             errno != EINPROGRESS) {
             fail_connect(link);
+        } else if (a->tls != NULL) {
+            begin_tls(link, a);
         }
     }
 }
@@ -72,8 +83,88 @@ static void read_some(server_link *link, int64_t now, char *buffer, int64_t room
     }
 }
 
+/* --- https ------------------------------------------------------------------------------------ */
+
+static void fail_tls(server_link *link)
+{
+    char why[256];
+    bool socket = secure_explain(link->tls, why, sizeof why);
+    bool greeted = secure_is_greeted(link->tls);
+    server_reply_fail(&link->reply,
+                      !socket   ? SERVER_FAULT_TLS
+                      : greeted ? SERVER_FAULT_CUT
+                                : SERVER_FAULT_CONNECT,
+                      why);
+}
+
+/* What an outcome below 1 waits for. */
+static int tls_waits(int64_t outcome)
+{
+    return outcome == SECURE_WANT_READ    ? SERVER_LINK_READ
+           : outcome == SECURE_WANT_WRITE ? SERVER_LINK_WRITE
+                                          : 0;
+}
+
+static void tls_send(server_link *link)
+{
+    while (link->sent < link->out.len) {
+        int64_t n =
+            secure_write(link->tls, link->out.text + link->sent, link->out.len - link->sent);
+        link->waits |= tls_waits(n);
+        if (n <= 0) {
+            if (tls_waits(n) == 0 && secure_is_greeted(link->tls)) {
+                link->sent = link->out.len; /* the server reads no more; it may have said why */
+            } else if (tls_waits(n) == 0) {
+                fail_tls(link);
+            }
+            return;
+        }
+        link->sent += n;
+    }
+}
+
+/* The end of a connection is that of a reply only where the server has said so, or the reply tells
+ * its own. */
+static void tls_end(server_link *link, int64_t how)
+{
+    const server_reply *a = &link->reply;
+    bool open_end = a->stage == SERVER_STAGE_BODY && a->left < 0 && !a->done && !a->finished;
+    if (how == SECURE_BROKEN && a->stage == SERVER_STAGE_STATUS && a->n_head == 0) {
+        fail_tls(link); /* such as a server that wants a certificate of ours */
+    } else if (how != SECURE_END && open_end) {
+        server_reply_fail(&link->reply, SERVER_FAULT_CUT, "");
+    } else {
+        server_reply_end(&link->reply, link->wants_stream);
+    }
+}
+
+static void tls_receive(server_link *link, int64_t now, char *buffer, int64_t room)
+{
+    while (!server_link_is_over(link)) {
+        int64_t n = secure_read(link->tls, buffer, room);
+        link->waits |= tls_waits(n);
+        if (n > 0) {
+            link->active_ns = now;
+            server_reply_feed(&link->reply, buffer, n, now);
+        } else {
+            if (tls_waits(n) == 0) {
+                tls_end(link, n);
+            }
+            return;
+        }
+    }
+}
+
 void server_link_event(server_link *link, int ready, int64_t now, char *buffer, int64_t room)
 {
+    if (link->tls != NULL && ready != 0) {
+        link->waits = 0;
+        tls_send(link);
+        if (secure_is_greeted(link->tls)) {
+            tls_receive(link, now, buffer, room);
+        }
+        return;
+    }
     if ((ready & SERVER_LINK_WRITE) != 0 && link->sent < link->out.len) {
         send_some(link);
     }
@@ -85,6 +176,8 @@ void server_link_event(server_link *link, int ready, int64_t now, char *buffer, 
 void server_link_end(server_link *link)
 {
     server_reply_end(&link->reply, link->wants_stream);
+    secure_close(link->tls);
+    link->tls = NULL;
     if (link->fd >= 0) {
         close(link->fd);
         link->fd = -1;
@@ -106,8 +199,9 @@ void server_exchange(server_link *link, const server_address *a, double timeout_
     server_link_begin(link, a);
     while (!server_link_is_over(link)) {
         int waits = server_link_waits(link);
-        struct pollfd one = {.fd = link->fd, .events = POLLIN};
-        one.events = (short)(one.events | ((waits & SERVER_LINK_WRITE) != 0 ? POLLOUT : 0));
+        struct pollfd one = {.fd = link->fd};
+        one.events = (short)(((waits & SERVER_LINK_READ) != 0 ? POLLIN : 0) |
+                             ((waits & SERVER_LINK_WRITE) != 0 ? POLLOUT : 0));
         int n = poll(&one, 1, TICK_MS); /* a signal between the look at `stop` and here waits */
         int64_t now = whim_clock_ns();
         int ready = n <= 0 ? 0

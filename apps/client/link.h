@@ -10,7 +10,9 @@
 #include <signal.h>
 
 typedef struct server_link {
-    int fd; /* -1: closed */
+    int fd;           /* -1: closed */
+    secure_conn *tls; /* https; NULL: http */
+    int waits;        /* https: what TLS waits for */
     int64_t start_ns, active_ns;
     whim_str out; /* the request */
     int64_t sent;
@@ -24,13 +26,15 @@ enum { SERVER_LINK_READ = 1, SERVER_LINK_WRITE = 2 };
 void server_link_begin(server_link *link, const server_address *a);
 
 /* What the socket is ready for (0 or more of the two, after an error both); `buffer` has room for
- * `room` bytes. */
+ * `room` bytes. https looks for itself. */
 void server_link_event(server_link *link, int ready, int64_t now, char *buffer, int64_t room);
 
 /* What it waits for. */
 static inline int server_link_waits(const server_link *link)
 {
-    return link->sent < link->out.len ? SERVER_LINK_READ | SERVER_LINK_WRITE : SERVER_LINK_READ;
+    return link->tls != NULL            ? link->waits
+           : link->sent < link->out.len ? SERVER_LINK_READ | SERVER_LINK_WRITE
+                                        : SERVER_LINK_READ;
 }
 
 /* The reply has its end, good or bad. */

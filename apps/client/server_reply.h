@@ -20,6 +20,7 @@
 #define SERVER_FAULTS(X)                                      \
     X(NONE, "none", "answered")                               \
     X(CONNECT, "connect", "no connection")                    \
+    X(TLS, "tls", "no https")                                 \
     X(STATUS, "status", "refused with HTTP status")           \
     X(STREAM, "stream", "an error inside the stream")         \
     X(CUT, "cut", "cut off before the end")                   \

@@ -153,8 +153,11 @@ static bool server_other(warming *w)
     }
     snprintf(w->key, sizeof w->key, "%s", keys.n > 0 ? keys.v[0].text : "");
     keys_free(&keys);
-    whim_err err = server_address_read(&w->address, "--url", w->own.url,
-                                       w->key[0] != '\0' ? w->key : NULL, &diag);
+    const server_place place = {.option = "--url",
+                                .url = w->own.url,
+                                .key = w->key[0] != '\0' ? w->key : NULL,
+                                .ca_file = w->own.ca_file};
+    whim_err err = server_address_read(&w->address, &place, &diag);
     err = err == WHIM_ERR_OK ? server_address_find(&w->address, FIND_S, &models, &diag) : err;
     server_reply_deinit(&models);
     if (err != WHIM_ERR_OK) {
@@ -254,6 +257,7 @@ int cmd_warm(const whim_options *options)
         serve_close(&w.server);
         whim_log_deinit(&w.server.log);
     }
+    server_address_deinit(&w.address);
     warm_list_deinit(&w.list);
     return code;
 }

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server of the OpenAI dialect with fixed answers: chat_server.py LOG [KEY]. Prints its port. Every request's path, key and
 body go to LOG, a JSON object in each line. What the last message says chooses the answer; it comes in pieces of three
-bytes' worth of characters, each chunk of HTTP cut once more."""
+bytes' worth of characters, each chunk of HTTP cut once more. With TLS_CERT (a PEM file with its key) in the environment it
+speaks https; with TLS_CLIENTS=1, too, only to clients that have a certificate."""
 import http.server
 import json
+import os
+import ssl
 import sys
 import time
 
@@ -74,7 +77,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        answer = ANSWERS.get(asked, f"{body['model']} heard {asked}")
+        answer = ANSWERS.get(asked, f"{body.get('model')} heard {asked if len(asked) < 1000 else len(asked)}")
         try:
             self.chunk({"role": "assistant", "content": ""})
             if asked == "think":
@@ -94,7 +97,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.note("the client left")
 
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request, client_address):
+        """A client that leaves, or does not trust us."""
+
+
+server = Server(("127.0.0.1", 0), Handler)
 server.daemon_threads = True
+if "TLS_CERT" in os.environ:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(os.environ["TLS_CERT"])
+    if "TLS_CLIENTS" in os.environ:
+        tls.verify_mode = ssl.CERT_REQUIRED
+    server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 print(server.server_port, flush=True)
 server.serve_forever()
