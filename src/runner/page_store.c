@@ -22,6 +22,16 @@
 
 enum { N_DIGIT = 4, DIGIT_BITS = 12 }; /* sums of so many bits are exact for all ranks */
 
+static int64_t min_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t max_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static int32_t n_rank_of(whim_exec *x)
 {
     const whim_comm *comm = whim_exec_cfg_of(x)->comm;
@@ -307,12 +317,19 @@ static whim_err part_get(whim_exec *x, whim_page_store *st, const whim_store_pag
                                 : WHIM_ERR_OK;
 }
 
+/* The vote carries what each disk has come to: meters of other hosts arrive later. */
 static whim_err part_flush(whim_exec *x, whim_page_store *st, bool *all)
 {
-    float waiting = keeps(x) && whim_disk_tier_get_stats(st->tier).queued > 0;
+    whim_disk_tier_stats own = {0};
+    if (keeps(x)) {
+        own = whim_disk_tier_get_stats(st->tier);
+    }
+    float votes[] = {own.queued > 0, own.n_error > 0, own.n_lost > 0};
     whim_store_tell(x);
-    WHIM_TRY(whim_exec_sum(x, &waiting, 1, PAGE_NS));
-    *all = waiting == 0;
+    WHIM_TRY(whim_exec_sum(x, votes, sizeof votes / sizeof *votes, PAGE_NS));
+    *all = votes[0] == 0;
+    st->n_failing = max_of(st->n_failing, (int64_t)votes[1]);
+    st->n_losing = max_of(st->n_losing, (int64_t)votes[2]);
     return WHIM_ERR_OK;
 }
 
@@ -429,6 +446,25 @@ whim_err whim_store_obey(whim_exec *x, whim_letter_kind kind, const int32_t *wor
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
+bool whim_exec_store_is_written(whim_exec *x)
+{
+    whim_page_store *st = *whim_exec_store(x);
+    bool all = st == NULL || whim_disk_tier_get_stats(st->tier).queued == 0;
+    if (st == NULL || st->is_off || n_rank_of(x) == 1 || !all) {
+        return all;
+    }
+    whim_err err = tell(x, WHIM_LETTER_STORE_FLUSH, NULL, 0, NULL);
+    if (err == WHIM_ERR_OK && part_flush(x, st, &all) != WHIM_ERR_OK) {
+        failed(x, "ranks do not say what is on their disks");
+        err = WHIM_ERR_DEVICE;
+    }
+    if (err != WHIM_ERR_OK) { /* with a rank that is lost went what waited for its disk */
+        st->n_failing++;
+        return true;
+    }
+    return all;
+}
+
 void whim_exec_store_close(whim_exec *x)
 {
     whim_page_store *st = *whim_exec_store(x);
@@ -458,16 +494,6 @@ void whim_page_store_free(whim_page_store *st)
     whim_free(st);
 }
 
-static int64_t min_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t max_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 whim_disk_tier_stats whim_exec_store_stats(whim_exec *x)
 {
     whim_page_store *st = *whim_exec_store(x);
@@ -480,6 +506,8 @@ whim_disk_tier_stats whim_exec_store_stats(whim_exec *x)
         stats.n_put = min_of(stats.n_put, of.disk[WHIM_RANK_DISK_WRITTEN]);
         stats.n_dropped = max_of(stats.n_dropped, of.disk[WHIM_RANK_DISK_DROPPED]);
     }
+    stats.n_error = max_of(stats.n_error, st->n_failing);
+    stats.n_lost = max_of(stats.n_lost, st->n_losing);
     stats.n_got -= st->n_halved;
     stats.n_refused += st->n_halved;
     return stats;

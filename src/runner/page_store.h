@@ -57,6 +57,7 @@ typedef struct whim_page_store {
     int64_t parts_bytes;               /* of a record, the parts of all that keep */
     bool is_off;                       /* some rank has none, since ranks were started again */
     int64_t n_halved;                  /* pages that only some ranks had */
+    int64_t n_failing, n_losing;       /* ranks whose disk failed, or had to drop new pages */
     whim_disk_tier_stats told;         /* who follows: what its meters had last */
     char space[WHIM_STORE_SPACE + 32]; /* of this rank's part */
     char about[WHIM_STORE_SPACE + WHIM_STORE_ABOUT + 64];
@@ -87,6 +88,10 @@ bool whim_exec_store_get(whim_exec *exec, int32_t group, whim_disk_kind kind, in
 
 /* Whether get may find it: the leader has its part. */
 bool whim_exec_store_has(whim_exec *exec, whim_disk_kind kind, const whim_prefix_key *key);
+
+/* Ask all ranks whether their disks have written what they were given. Once that is true, stats
+ * knows what came of it. */
+bool whim_exec_store_is_written(whim_exec *exec);
 
 /* Of all ranks: their bytes and errors, pages that all have written, and the most that one has
  * dropped. Others tell of theirs when they get a letter. */

@@ -84,12 +84,11 @@ bool whim_service_disk_save(whim_service *s)
             }
         }
     }
-    bool is_written =
-        !s->has_disk || whim_exec_store_stats(whim_runner_exec(s->runner)).queued == 0;
-    if (is_written) {
+    if (!atomic_load(&s->is_saved) &&
+        (!s->has_disk || whim_exec_store_is_written(whim_runner_exec(s->runner)))) {
         whim_service_publish(s); /* who hears that all is saved asks what came of it */
+        atomic_store(&s->is_saved, true);
     }
-    atomic_store(&s->is_saved, is_written);
     return false;
 }
 

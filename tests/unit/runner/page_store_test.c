@@ -390,9 +390,36 @@ static void a_rank_has_its_own_folder(void **state)
     ranks_close(WHIM_ERR_IO);
 }
 
+/* What a follower's disk did with the last page is known when all is said to be saved, though no
+ * other letter comes. */
+static void a_failing_disk_of_a_follower_is_known(void **state)
+{
+    (void)state;
+    whim_diag diag = {""};
+    char own[80], command[96];
+    snprintf(own, sizeof own, "%s-1", folder);
+    snprintf(command, sizeof command, "rm -r %s", own);
+    fixture_dirs[1] = own;
+    ranks_open(&two);
+    whim_service_cfg cfg = cfg_of(0);
+    assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
+    assert_int_equal(system(command), 0); /* in a folder that is gone no file can be made */
+    whim_job_cfg job = job_cfg(2, 40, 2); /* one page */
+    read_all(submit(&job), &asked);
+    assert_false(asked.failed);
+    while (!whim_service_is_saved(service)) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    assert_int_equal(whim_service_get_stats(service).disk_errors, 1);
+    stop(NULL);
+    ranks_close(WHIM_ERR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_failing_disk_of_a_follower_is_known, folder_make,
+                                        folder_remove),
         cmocka_unit_test_setup_teardown(pages_are_found_again, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(pages_of_groups_are_found_again, folder_make,
                                         folder_remove),
