@@ -21,6 +21,8 @@ FLAGS = [
     "--disable-extensions", "--disable-sync", "--disable-background-networking", "--disable-component-update",
     "--disable-default-apps", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb",
     "--disable-features=Translate,OptimizationHints,MediaRouter", "--password-store=basic", "--lang=en-US",
+    # Headless it has no mouse, so that nothing would hover: 2 is hover, 4 a fine pointer. A phone's tab overrides that.
+    "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4",
     # It opens our own pages only, and in containers and as root there is no sandbox to be had.
     "--no-sandbox",
     # No name leads anywhere but one, which is a server on a LAN: plain http from another machine.

@@ -210,6 +210,17 @@ class Page:
             self.call("Input.dispatchMouseEvent", type=kind, x=where[0], y=where[1], button="left", clickCount=1,
                       buttons=1)
 
+    def hover(self, selector):
+        """The mouse goes there; nothing may lie in front of it."""
+        x, y = self.until(f"""(() => {{
+            const e = document.querySelector({json.dumps(selector)});
+            const r = e && e.getBoundingClientRect();
+            if (!r || r.width === 0) return null;
+            const x = r.left + r.width / 2, y = r.top + r.height / 2, top = document.elementFromPoint(x, y);
+            return top && e.contains(top) ? [x, y] : null;
+        }})()""")
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
     def key(self, combination, quiet=False, **more):
         """`Enter`, `Shift+Enter`, `Control+k`, `?`; quiet: no letter comes of it."""
         *held, key = combination.split("+") if combination != "+" else ["+"]

@@ -344,16 +344,47 @@ def test_the_demo_model_says_so(profile, fake):
     assert not chat.js(f"document.querySelector('{at('demo')}').checkVisibility()")
 
 
+def shown(selector):
+    return f"getComputedStyle(document.querySelector('{selector}')).opacity"
+
+
 def test_icons_of_what_was_asked_come_by_hover_and_focus(chat, fake):
     fake.answers = [["One."]]
     chat.ask("first")
-    shown = "getComputedStyle(document.querySelector('[data-role=user] [data-testid=edit]')).opacity"
-    chat.call("Input.dispatchMouseEvent", type="mouseMoved", x=5, y=5)
-    if chat.js("matchMedia('(hover: hover)').matches"):
-        chat.until(f"{shown} === '0'")
-    x, y = chat.js("(r => [r.left + 5, r.top + 5])(document.querySelector('[data-role=user] .bubble').getBoundingClientRect())")
-    chat.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-    chat.until(f"{shown} === '1'")
-    chat.call("Input.dispatchMouseEvent", type="mouseMoved", x=5, y=5)
+    edit = shown("[data-role=user] [data-testid=edit]")
+    chat.hover("#head")
+    chat.until(f"{edit} === '0'")
+    chat.hover("[data-role=user] .bubble")
+    chat.until(f"{edit} === '1'")
+    chat.hover("[data-role=assistant] .prose")
+    chat.until(f"{edit} === '0'")
     chat.js("document.querySelector('[data-role=user] [data-testid=edit]').focus()")
-    chat.until(f"{shown} === '1'")
+    chat.until(f"{edit} === '1'")
+
+
+def test_where_nothing_hovers_the_icons_are_there(profile, fake):
+    chat = ChatPage(profile, fake.url, width=390, height=844, phone=True)
+    fake.answers = [["One."]]
+    chat.ask("first")
+    assert chat.js(shown("[data-role=user] [data-testid=edit]")) == "1"
+
+
+def test_icons_show_that_the_mouse_is_over_them(chat, fake):
+    fake.answers = [["Code:\n\n```c\nint a;\n```\n"]]
+    chat.ask("first")
+    ground = "getComputedStyle(document.querySelector('{}')).backgroundColor"
+    hover = chat.js("""(() => { const e = document.createElement('i'); e.style.background = 'var(--hover)'; document.body.append(e);
+        const c = getComputedStyle(e).backgroundColor; e.remove(); return c; })()""")
+    for icon in ("#attach", "#export-chat", "#open-settings", "#new-chat", at("copy-code"),
+                 f"[data-role=assistant] {at('regenerate')}"):
+        chat.hover("#composer")
+        chat.until(f"{ground.format(icon)} !== '{hover}'")
+        chat.hover(icon)
+        chat.until(f"{ground.format(icon)} === '{hover}'")
+    # those of a conversation are there only then, and make room for its name else
+    rename = f"document.querySelector('{at('rename')}').checkVisibility()"
+    chat.hover("#composer")
+    chat.until(f"!{rename}")
+    chat.hover(at("conversation-open"))
+    chat.until(rename)
+
