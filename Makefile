@@ -96,6 +96,7 @@ install uninstall:
 DIST_ARCHES ?= x86_64 aarch64
 dist: CUDA = 1
 dist: own-build
+	@tools/setup --for-dist $(DIST_ARCHES)
 	@[ "$(CUDA)" != 1 ] || tools/setup --kernels
 	+@for arch in $(DIST_ARCHES); do \
 	    $(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$$arch STATIC=1 DIST=1 MODE=release CUDA=$(CUDA) program || exit 1; \

@@ -200,10 +200,14 @@ shared = $(shell [ -e "$$($(CC) -print-file-name=lib$(1).so)" ] && echo 1)
 ifeq ($(STATIC),1)
   # An archive for other machines brings its own OpenSSL; libcurl is theirs.
   OPENSSL := $(and $(DIST),$(call header,openssl/ssl.h),$(call archive,ssl))
+  HUB := $(and $(OPENSSL),$(call header,curl/curl.h))
+  ifeq ($(DIST)/$(HUB),1/)
+    $(error an archive for $(ARCH) needs OpenSSL and the headers of curl: tools/setup --for-dist $(ARCH) installs them)
+  endif
   ifeq ($(OPENSSL),1)
     CPPFLAGS_ALL += -DWHIM_TLS
     LIBS += -l:libssl.a -l:libcrypto.a -ldl
-    HUB_DEFS := $(if $(call header,curl/curl.h),-DWHIM_HUB)
+    HUB_DEFS := $(if $(HUB),-DWHIM_HUB)
   endif
 else
   HWLOC := $(and $(call header,hwloc.h),$(call shared,hwloc))

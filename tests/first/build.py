@@ -47,6 +47,11 @@ def old_compilers(r):
         r.check("gcc 9 is refused by its version", code == 2 and "gcc 9.4.0" in text and "gcc 10" in text, text)
         code, text = run(["make", "-f", "mk/build.mk", "CC=no-such-gcc"], tools_env())
         r.check("no compiler at all", code == 2 and "no-such-gcc" in text and "make setup" in text, text)
+        archive = ["make", "-n", "-f", "mk/build.mk", "STATIC=1", "DIST=1", "CUDA=0", f"B={folder}", "program"]
+        bare = script(box, "bare", 'exec gcc -nostdinc "$@"\n')
+        code, text = run([*archive, f"CC={bare}"], tools_env())
+        r.check("no archive without TLS and the hub", code == 2 and "needs OpenSSL and the headers of curl" in text
+                and "tools/setup --for-dist" in text, text[-500:])
 
 
 # --- packages -----------------------------------------------------------------------------------------------
