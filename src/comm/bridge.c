@@ -171,8 +171,8 @@ static whim_err hear_all(whim_bridge *b, int64_t wait_ns, whim_diag *diag)
         }
         if (whim_clock_ns() > until) {
             return whim_fail(diag, WHIM_ERR_DEVICE,
-                             "node %d has not been heard of by node %d within %.3g s: do their "
-                             "hosts reach each other by the interface that was named?",
+                             "node %d sent nothing to node %d within %.3g s: do their "
+                             "hosts reach each other through the interface that was named?",
                              missing, b->node, (double)wait_ns / 1e9);
         }
         turn(b, &w, false);
@@ -209,7 +209,7 @@ static whim_err cfg_check(const whim_bridge_cfg *cfg, whim_diag *diag)
     }
     return good ? WHIM_ERR_OK
                 : whim_fail(diag, WHIM_ERR_INVALID,
-                            "%d ranks cannot be those of %d nodes as node %d was told",
+                            "%d ranks on %d nodes do not match what node %d was told",
                             cfg->memory->shared->n_rank, cfg->n_node, cfg->node);
 }
 

@@ -52,7 +52,7 @@ static whim_err module_find(char *out, size_t size, whim_diag *diag)
     }
     return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                      "ranks on several hosts need the module " MODULE
-                     ", which this build has not: install the package libucx-dev and build "
+                     ", which this build does not have: install the package libucx-dev and build "
                      "whimbrel again");
 }
 

@@ -92,7 +92,7 @@ whim_err whim_mail_send(whim_mail *mail, const void *head, int64_t head_bytes, c
 {
     if (head_bytes + body_bytes > WHIM_MAIL_BYTES) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "a message of %lld bytes to other ranks: at most %d are possible",
+                         "a message to other ranks has %lld bytes; it may have %d",
                          (long long)(head_bytes + body_bytes), WHIM_MAIL_BYTES);
     }
     if (whim_comm_has_ended(mail->shared)) {

@@ -89,14 +89,16 @@ whim_err whim_comm_memory_join(int fd, whim_comm_memory *out, whim_diag *diag)
     struct stat st = {0};
     whim_comm_memory m = {.fd = fd};
     if (fstat(fd, &st) != 0 || st.st_size < seats_bytes(1)) {
-        return whim_fail(diag, WHIM_ERR_INVALID, "descriptor %d is no memory of ranks", fd);
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "descriptor %d is not the memory of a group of ranks", fd);
     }
     m.bytes = st.st_size;
     WHIM_TRY(memory_map(&m, diag));
     int32_t n = m.shared->n_rank;
     if (m.shared->magic != MAGIC || n < 1 || n > WHIM_COMM_MAX_RANK || m.bytes != shared_bytes(n)) {
         munmap(m.shared, (size_t)m.bytes);
-        return whim_fail(diag, WHIM_ERR_INVALID, "descriptor %d is no memory of ranks", fd);
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "descriptor %d is not the memory of a group of ranks", fd);
     }
     *out = m;
     return WHIM_ERR_OK;
@@ -220,7 +222,7 @@ static whim_err late(whim_comm *comm, int32_t peer, const whim_comm_wait *wait,
         snprintf(last, sizeof last, ", its last call was at \"%s\"", there);
     }
     whim_fail(&comm->diag, WHIM_ERR_DEVICE,
-              "rank %d has not come to %s within %.2g s: it is %u rounds behind rank %d%s",
+              "rank %d did not reach %s within %.2g s: it is %u rounds behind rank %d%s",
               whim_comm_number(comm, peer), here, (double)wait->waited_ns / 1e9,
               round - atomic_load(&whim_comm_seat_of(comm, peer)->n_round),
               whim_comm_number(comm, comm->rank), last);

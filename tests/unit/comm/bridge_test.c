@@ -335,7 +335,7 @@ static void ends_are_everywhere(void **state)
     g = group_new(false, 2);
     g->wait_ns = 100 * WHIM_NS_PER_MS;
     whim_hosts_run(g, n_rank, stay_away);
-    all_end_with(g, " has not come to barrier of 0 at \"again\" within ");
+    all_end_with(g, " did not reach barrier of 0 at \"again\" within ");
     g = group_new(true, 3);
     whim_hosts_begin(g, n_rank, barriers);
     whim_hosts_await_round(g, 1);
@@ -487,7 +487,7 @@ static void a_node_that_stays_away_is_named(void **state)
     whim_diag diag = {""};
     assert_int_equal(whim_bridge_connect(g->hosts[0].bridge, none, 5 * WHIM_NS_PER_MS, &diag),
                      WHIM_ERR_DEVICE);
-    assert_non_null(strstr(diag.text, "node 1 has not been heard of by node 0 within 0.005 s"));
+    assert_non_null(strstr(diag.text, "node 1 sent nothing to node 0 within 0.005 s"));
     whim_bridge_close(g->hosts[0].bridge);
     int32_t wrong[][3] = {{0, 1, 3}, {0, 0, 2}, {1, 1, 2}, {0, 2, 2}};
     for (int32_t i = 0; i < 4; i++) {

@@ -427,7 +427,7 @@ static void absent_ranks_are_named(void **state)
     team_run(&t, 3, 20 * WHIM_NS_PER_MS, stay_away);
     assert_int_equal(t.ranks[0].err, WHIM_ERR_DEVICE);
     assert_int_equal(t.ranks[1].err, WHIM_ERR_DEVICE);
-    assert_non_null(strstr(t.ranks[0].comm.diag.text, "rank 2 has not come to barrier"));
+    assert_non_null(strstr(t.ranks[0].comm.diag.text, "rank 2 did not reach barrier"));
     assert_string_equal(t.ranks[0].comm.diag.text, t.ranks[1].comm.diag.text);
 }
 

@@ -229,7 +229,7 @@ static void absent_ranks_are_named_as_of_all(void **state)
     rank_ctx ranks[MAX_RANKS];
     ranks_run(ranks, 4, 2, 1, 2 * WHIM_NS_PER_S, stay_away);
     assert_int_equal(ranks[0].err, WHIM_ERR_DEVICE);
-    assert_non_null(strstr(ranks[0].all.diag.text, "rank 2 has not come to all_reduce of 1 at"));
+    assert_non_null(strstr(ranks[0].all.diag.text, "rank 2 did not reach all_reduce of 1 at"));
 }
 
 static atomic_int n_went_on;

@@ -89,7 +89,7 @@ static void stays_away(const char *backend, bool begin)
     add(&p);
     whim_event behind = record(&p);
     assert_int_equal(whim_stream_wait(p.s, ill), WHIM_ERR_DEVICE);
-    assert_non_null(strstr(p.comm.diag.text, "rank 1 has not come to all_reduce of 100 at"));
+    assert_non_null(strstr(p.comm.diag.text, "rank 1 did not reach all_reduce of 100 at"));
     whim_err after = whim_stream_wait(p.s, behind); /* taken along if it was queued in time */
     assert_true(after == WHIM_ERR_DEVICE || !begin);
     assert_int_equal(whim_stream_copy_out(p.s, out, p.y, sizeof out), WHIM_ERR_OK);
