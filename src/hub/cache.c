@@ -30,7 +30,7 @@ whim_err whim_hub_path(char *buf, whim_diag *diag, const char *fmt, ...)
     return n >= 0 && n < WHIM_HUB_PATH_MAX
                ? WHIM_ERR_OK
                : whim_fail(diag, WHIM_ERR_FULL,
-                           "%.200s...: the path is too long; HF_HUB_CACHE names a shorter one",
+                           "%.200s...: the path is too long; set HF_HUB_CACHE to a shorter one",
                            buf);
 }
 
@@ -66,11 +66,10 @@ whim_err whim_hub_make_folders(const char *path, whim_diag *diag)
         *slash = '\0';
         int error = mkdir(copy, 0777) == 0 ? 0 : errno;
         if (error != 0 && error != EEXIST && whim_path_get_type(copy) != WHIM_PATH_DIR) {
-            return whim_fail(
-                diag, WHIM_ERR_IO,
-                "%s: cannot make this folder: %s; HF_HUB_CACHE or HF_HOME name another "
-                "place for models",
-                copy, strerror(error));
+            return whim_fail(diag, WHIM_ERR_IO,
+                             "%s: this folder cannot be made: %s; set HF_HUB_CACHE or HF_HOME to "
+                             "another place for models",
+                             copy, strerror(error));
         }
         *slash = '/';
     }

@@ -195,8 +195,8 @@ static whim_err pick_choose(whim_hub_choice *choice, whim_hub_listing *listing, 
     if (is_pickle(pick)) {
         return whim_fail(
             diag, WHIM_ERR_UNSUPPORTED,
-            "%s: %s is a pickle, and loading one runs code; safetensors and GGUF files "
-            "are what whimbrel takes",
+            "%s: %s is a pickle, and loading one runs code; whimbrel takes safetensors "
+            "and GGUF files",
             id, pick);
     }
     const whim_hub_file *exact = whim_hub_listing_find(listing, pick);

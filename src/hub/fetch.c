@@ -97,7 +97,7 @@ static whim_err space_check(whim_hub_fetch_run *f, whim_diag *diag)
     whim_format_bytes(have, sizeof have, free_bytes);
     return whim_fail(
         diag, WHIM_ERR_FULL,
-        "%s needs %s more, and %s has %s left: free some space, or let HF_HUB_CACHE name "
+        "%s needs %s more, and %s has %s left: free some space, or set HF_HUB_CACHE to "
         "a folder on another disk",
         f->repo->ref->id, want, f->repo->cache, have);
 }

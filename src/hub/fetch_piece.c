@@ -66,7 +66,7 @@ static whim_err landing_begin(landing *l, const whim_hub_reply *reply, whim_diag
         if (reply->range_from != l->at ||
             (reply->range_total >= 0 && reply->range_total != bytes)) {
             return whim_fail(diag, WHIM_ERR_CORRUPT,
-                             "the server sends bytes from %lld of %lld, expected those from "
+                             "the server sends bytes from %lld of %lld instead of those from "
                              "%lld of %lld",
                              (long long)reply->range_from, (long long)reply->range_total,
                              (long long)l->at, (long long)bytes);
@@ -74,7 +74,7 @@ static whim_err landing_begin(landing *l, const whim_hub_reply *reply, whim_diag
         return WHIM_ERR_OK;
     }
     if (reply->bytes >= 0 && reply->bytes != bytes) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT, "the server sends %lld bytes, expected %lld",
+        return whim_fail(diag, WHIM_ERR_CORRUPT, "the server sends %lld bytes instead of %lld",
                          (long long)reply->bytes, (long long)bytes);
     }
     if (l->at == 0 && l->end == bytes) {
@@ -230,10 +230,11 @@ static whim_err blob_finish(whim_hub_fetch_run *f, whim_hub_conn *conn, whim_hub
     }
     if (!right) {
         whim_hub_partial_discard(&blob->partial);
-        return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "the checksum is %s, the hub says %s, twice; not kept. Something between "
-                         "here and %s changes what it carries",
-                         hex, blob->file->etag, f->cfg->endpoint);
+        return whim_fail(
+            diag, WHIM_ERR_CORRUPT,
+            "the checksum is %s, twice, and the hub says %s: the file is not kept. Something "
+            "between here and %s changes it",
+            hex, blob->file->etag, f->cfg->endpoint);
     }
     WHIM_TRY(whim_hub_blob_path(f->repo, blob->file->etag, "", path, diag));
     WHIM_TRY(whim_hub_partial_publish(&blob->partial, path, diag));

@@ -87,7 +87,7 @@ static whim_err sibling_take(whim_hub_listing *listing, const whim_json *value,
     whim_hub_file file = {.bytes = -1};
     if (!whim_json_is_object(value)) {
         return whim_fail(top->diag, WHIM_ERR_CORRUPT,
-                         "%s: an entry of \"siblings\" is %s, expected an object", top->path,
+                         "%s: an entry of \"siblings\" is %s and not an object", top->path,
                          whim_json_kind(value));
     }
     WHIM_TRY(whim_json_require(&scope, "rfilename"));
@@ -119,8 +119,7 @@ static whim_err listing_take(whim_hub_listing *listing, const whim_json_scope *s
     WHIM_TRY(whim_json_get_string(scope, "sha", &sha));
     if (!whim_hub_is_hex(sha, 40)) {
         return whim_fail(scope->diag, WHIM_ERR_CORRUPT,
-                         "%s: \"sha\" is not a commit, expected 40 hexadecimal digits",
-                         scope->path);
+                         "%s: \"sha\" is not a commit of 40 hexadecimal digits", scope->path);
     }
     snprintf(listing->commit, sizeof listing->commit, "%s", sha);
     WHIM_TRY(whim_json_require(scope, "siblings"));

@@ -31,10 +31,11 @@ static int64_t table_bytes(const whim_hub_partial *p)
 static whim_err write_failed(const char *path, int error, whim_diag *diag)
 {
     if (error == ENOSPC || error == EDQUOT) {
-        return whim_fail(diag, WHIM_ERR_FULL,
-                         "%s: %s; what is there is kept: free some space (or let HF_HUB_CACHE name "
-                         "another disk) and pull again",
-                         path, error == EDQUOT ? "the disk quota is used up" : "the disk is full");
+        return whim_fail(
+            diag, WHIM_ERR_FULL,
+            "%s: %s; what was fetched is kept: free some space (or set HF_HUB_CACHE to a "
+            "folder on another disk) and pull again",
+            path, error == EDQUOT ? "the disk quota is used up" : "the disk is full");
     }
     if (error == EFBIG) {
         return whim_fail(diag, WHIM_ERR_FULL,

@@ -237,8 +237,8 @@ static whim_err plain_parse(whim_hub_ref *ref, const char *text, whim_diag *diag
         int len = snprintf(ref->pick, sizeof ref->pick, "%s", at + 1);
         if (len >= (int)sizeof ref->pick || !whim_hub_name_is_safe(ref->pick)) {
             return whim_fail(diag, WHIM_ERR_INVALID,
-                             "\"%.200s\": after the colon stands a quantisation such as Q4_K_M, or "
-                             "the name of a file",
+                             "\"%.200s\": the colon must be followed by a quantisation such as "
+                             "Q4_K_M, or by the name of a file",
                              text);
         }
     }

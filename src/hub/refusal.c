@@ -27,13 +27,13 @@ static whim_err not_shown(const whim_hub_cfg *cfg, const whim_hub_ref *ref, whim
     if (cfg->token != NULL) {
         return whim_fail(
             diag, WHIM_ERR_NOT_FOUND,
-            "%s has no model \"%s\" that your token may see: look at the spelling, and "
-            "for a private or gated model at the rights of the token",
+            "%s has no model \"%s\" that your token may see: check the spelling, and for "
+            "a private or gated model the rights of the token",
             cfg->endpoint, ref->id);
     }
     return whim_fail(diag, WHIM_ERR_NOT_FOUND,
-                     "%s has no model \"%s\" for everybody: look at the spelling; for a private or "
-                     "gated one make a token at %s/settings/tokens and set HF_TOKEN to it",
+                     "%s has no public model \"%s\": check the spelling; for a private or gated "
+                     "model make a token at %s/settings/tokens and set HF_TOKEN to it",
                      cfg->endpoint, ref->id, cfg->endpoint);
 }
 
@@ -86,7 +86,7 @@ whim_err whim_hub_refusal(const whim_hub_cfg *cfg, const whim_hub_ref *ref, cons
     if (status == 429) {
         return whim_fail(diag, WHIM_ERR_IO,
                          "%s: too many requests (status 429)%s; wait a while, and pull again: what "
-                         "is there is kept",
+                         "was fetched is kept",
                          cfg->endpoint,
                          cfg->token == NULL ? "; with a token in HF_TOKEN more are allowed" : "");
     }

@@ -74,7 +74,7 @@ whim_err whim_hub_conn_create(const whim_hub_cfg *cfg, const atomic_bool *also_s
     if (!origin_of(curl, cfg->endpoint, conn->origin)) {
         whim_hub_conn_destroy(conn);
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "HF_ENDPOINT is \"%.200s\", expected an address such as "
+                         "HF_ENDPOINT is \"%.200s\" and not an address such as "
                          "https://huggingface.co",
                          cfg->endpoint);
     }
@@ -283,7 +283,7 @@ static whim_err hop(whim_hub_conn *conn, const char *url, char next[WHIM_HUB_URL
         int n = snprintf(header, sizeof header, "Authorization: Bearer %s", conn->cfg->token);
         headers = n < (int)sizeof header ? conn->curl->slist_append(NULL, header) : NULL;
         if (headers == NULL) {
-            return whim_fail(conn->diag, WHIM_ERR_INVALID, "the token is too long to be one");
+            return whim_fail(conn->diag, WHIM_ERR_INVALID, "the token is too long");
         }
     }
     set_up(conn, url, headers);
@@ -369,8 +369,8 @@ whim_err whim_hub_conn_create(const whim_hub_cfg *cfg, const atomic_bool *also_s
     *out = NULL;
     return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                      "this build of whimbrel cannot download: it was made without libcurl and "
-                     "OpenSSL (Debian: libcurl4-openssl-dev libssl-dev); what other tools put into "
-                     "the Hugging Face cache is found");
+                     "OpenSSL (Debian: libcurl4-openssl-dev libssl-dev); it finds what other tools "
+                     "put into the Hugging Face cache");
 }
 
 void whim_hub_conn_destroy(whim_hub_conn *conn)

@@ -89,7 +89,7 @@ def test_wrong_git_sum(case):
 def test_wrong_sizes(case):
     with Hub(tiny()) as hub:
         hub.on_file = lambda h, repo, name, *_: h.answer(200, b"<html>log in first</html>") if name == "config.json" else None
-        case.run(hub, "pull", "org/tiny", "--tries", "2", code=1, says=["config.json", "25 bytes, expected"])
+        case.run(hub, "pull", "org/tiny", "--tries", "2", code=1, says=["config.json", "25 bytes instead of"])
     with Hub(large(40 * MIB)) as hub:
         hub.on_file = lambda h, repo, name, s, e: h.answer(206, b"x" * 9, {"Content-Range": "bytes 7-15/99"}) if s else None
         case.run(hub, "pull", "org/large", "--tries", "2", code=1, says="bytes from 7 of 99")
