@@ -43,7 +43,7 @@ static bool parts_find(exporting *e)
             whim_disk_space_list(m->dir, &list);
             complain(EXIT_FAILED,
                      "%s has no pages of this model under the name\n  %s\n%s%s"
-                     "a server keeps them there when it has been asked something",
+                     "a server keeps them there once it has answered something",
                      m->dir, part->space, list.len > 0 ? "but under\n" : "", whim_str_text(&list));
             whim_str_deinit(&list);
             return false;
@@ -134,8 +134,9 @@ int kv_export(kv_model *m)
     e.model = m;
     e.archive.fd = -1;
     if (m->n_part > WHIM_ARCHIVE_PARTS) {
-        return complain(EXIT_FAILED, "pages of %d ranks cannot be exported, %d is the most",
-                        m->n_part, WHIM_ARCHIVE_PARTS);
+        return complain(EXIT_FAILED,
+                        "pages of %d ranks cannot be exported, only those of at most %d", m->n_part,
+                        WHIM_ARCHIVE_PARTS);
     }
     if (!parts_find(&e) ||
         (m->own.kv_prompts != NULL && !kv_pages_read(m, e.parts[0].page_len, &e.pages))) {

@@ -64,7 +64,7 @@ static whim_err names_check(importing *in)
     whim_err err = WHIM_ERR_OK;
     if (why.len > 0) {
         err = whim_fail(&in->diag, WHIM_ERR_INVALID,
-                        "%s is of no use to this model here, what differs: %s", in->archive.path,
+                        "this model cannot use %s here; what differs: %s", in->archive.path,
                         whim_str_text(&why));
     }
     whim_str_deinit(&why);
@@ -113,8 +113,8 @@ static whim_err room_check(importing *in)
     whim_format_bytes(bytes[0], sizeof bytes[0], needed);
     whim_format_bytes(bytes[1], sizeof bytes[1], limit);
     return whim_fail(&in->diag, WHIM_ERR_INVALID,
-                     "%s has %s of pages, and %s may take %s: --kv-dir-size, here and of the "
-                     "server, gives more",
+                     "%s has %s of pages, and %s may take %s: allow more with --kv-dir-size, here "
+                     "and for the server",
                      in->archive.path, bytes[0], m->dir, bytes[1]);
 }
 

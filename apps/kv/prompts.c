@@ -220,8 +220,8 @@ bool kv_pages_read(kv_model *m, int32_t page_len, kv_pages *out)
     ok = ok && prompts_add(m, &list, page_len, out);
     warm_list_deinit(&list);
     if (ok && out->n == 0) {
-        complain(EXIT_FAILED, "%s: no prompt of it fills a page of %d tokens", m->own.kv_prompts,
-                 page_len);
+        complain(EXIT_FAILED, "%s: none of its prompts fills a page of %d tokens",
+                 m->own.kv_prompts, page_len);
         return false;
     }
     if (ok) {

@@ -156,14 +156,12 @@ static whim_err front_read(whim_archive *a, file_front *front, whim_diag *diag)
 {
     if (a->bytes < (int64_t)sizeof *front) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "%s is no file of pages: expected one that \"whimbrel kv export\" wrote",
-                         a->path);
+                         "%s is not a file that \"whimbrel kv export\" wrote", a->path);
     }
     WHIM_TRY(whim_file_read_at(a->fd, 0, sizeof *front, front, a->path, diag));
     if (front->magic != MAGIC) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "%s is no file of pages: expected one that \"whimbrel kv export\" wrote",
-                         a->path);
+                         "%s is not a file that \"whimbrel kv export\" wrote", a->path);
     }
     if (front->version != VERSION) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
@@ -178,7 +176,7 @@ static whim_err front_read(whim_archive *a, file_front *front, whim_diag *diag)
     }
     if (front->n_part < 1 || front->n_part > WHIM_ARCHIVE_PARTS ||
         records_at((int32_t)front->n_part) > a->bytes) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT, "%s has %u parts; expected 1 to %d", a->path,
+        return whim_fail(diag, WHIM_ERR_CORRUPT, "%s has %u parts; it may have 1 to %d", a->path,
                          front->n_part, WHIM_ARCHIVE_PARTS);
     }
     return WHIM_ERR_OK;

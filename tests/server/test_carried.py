@@ -88,11 +88,11 @@ def test_what_differs_is_said(model, carried, tmp_path):
 def test_what_cannot_be_carried_is_refused(model, carried, tmp_path):
     folder, _ = carried
     data, bad = (folder / "pages.kvx").read_bytes(), tmp_path / "bad.kvx"
-    for change, word in ((data[:-1], "not copied whole"), (data[:-5] + bytes([data[-5] ^ 1]) + data[-4:], "is damaged"), (b"text", "is no file of pages")):
+    for change, word in ((data[:-1], "not copied whole"), (data[:-5] + bytes([data[-5] ^ 1]) + data[-4:], "is damaged"), (b"text", "is not a file that")):
         bad.write_bytes(change)
         assert word in kv("import", bad, model, "--kv-dir", tmp_path / "kv", ok=False)
     said = kv("import", folder / "pages.kvx", model, "--kv-dir", tmp_path / "small", "--kv-dir-size", "1M", ok=False)
-    assert "--kv-dir-size" in said and "gives more" in said and not (tmp_path / "small").exists()
+    assert "--kv-dir-size" in said and "allow more with" in said and not (tmp_path / "small").exists()
     (tmp_path / "file").write_text("")
     said = kv("import", folder / "pages.kvx", model, "--kv-dir", tmp_path / "file", ok=False)
     assert "Not a directory" in said and "server" not in said
@@ -109,7 +109,7 @@ def test_a_refused_import_removes_nothing(model, carried, tmp_path):
     shutil.copytree(folder / "kv", tmp_path / "kv")
     before = {path: path.read_bytes() for path in (tmp_path / "kv").rglob("*") if path.is_file()}
     said = kv("import", folder / "pages.kvx", model, "--kv-dir", tmp_path / "kv", "--kv-dir-size", "1M", ok=False)
-    assert "gives more" in said
+    assert "allow more with" in said
     assert before == {path: path.read_bytes() for path in (tmp_path / "kv").rglob("*") if path.is_file()}
 
 
