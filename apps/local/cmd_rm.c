@@ -138,8 +138,10 @@ int cmd_rm(const whim_options *options)
         return EXIT_FAILED;
     }
     if (hub_ref_read(&r.ref, options->model, &diag) != WHIM_ERR_OK) {
-        return complain(EXIT_USAGE, "%s; files that you put somewhere yourself, delete with rm",
-                        diag.text);
+        return complain(
+            EXIT_USAGE,
+            "%s; other files, such as the default model, are deleted with your system's rm",
+            diag.text);
     }
     r.name = options->model;
     r.all = r.ref.pick[0] == '\0' && strcmp(r.ref.rev, "main") == 0;

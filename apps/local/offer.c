@@ -45,8 +45,9 @@ void model_auto(whim_options *options)
     if (best == NULL) {
         if (!options->quiet) {
             tell_of("auto", "auto: the default model, because %s",
-                    list.room.has_hub ? "no other fits this machine"
-                                      : "no hub answers, and its cache has no other that fits");
+                    list.room.has_hub
+                        ? "no other fits this machine"
+                        : "no hub answers, and no other model that fits is on this machine");
         }
         return;
     }
