@@ -31,25 +31,13 @@ template <int PER> static uint32_t mc_value_at(int key, int chunk)
     return key * PER * 16 + ((chunk ^ (key / (8 / PER) % PER)) << 4);
 }
 
-static uint32_t mc_there(const void *here, int rank)
-{
-    uint32_t there, at = (uint32_t)__cvta_generic_to_shared(here);
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
-    return there;
-}
-
-static void mc_put(uint32_t there, uint32_t x)
-{
-    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(there), "r"(x) : "memory");
-}
-
 /* Nobody may write into a block that has not begun: each says that it has, and waits for the others
  * where it has waited for the last kernel anyway. */
 static void mc_begin()
 {
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    cluster_arrive();
     BEGIN
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    cluster_wait();
 }
 
 /* One row of one head of keys. */
@@ -115,7 +103,7 @@ template <int D> struct mc_rows {
         }
         for (int i = 0; i < 2; i++) {
             float *at = &space->m[part][lane / 4 + i * 8];
-            mc_put(mc_there(at, lane % 4), whim_f32_bits(m[i]));
+            cluster_store(cluster_place(at, lane % 4), whim_f32_bits(m[i]));
         }
         cluster_sync();
         for (int i = 0; i < 2; i++) {
@@ -131,13 +119,13 @@ template <int D> struct mc_rows {
         for (int i = 0; i < 2; i++) {
             int r = lane / 4 + i * 8;
             float *l = &space->l[part][r];
-            mc_put(mc_there(l, lane % 4), whim_f32_bits(sum[0][i]));
+            cluster_store(cluster_place(l, lane % 4), whim_f32_bits(sum[0][i]));
 #pragma unroll
             for (int n = 0; n < 4 && r < group; n++) {
                 char *at = space->keys[0] + attn_chunk(r, part * 4 + n, MC_ROW_BYTES) + lane % 4 * 4;
 #pragma unroll
                 for (int b = 0; b < MC_BLOCKS; b++) {
-                    mc_put(mc_there(at, b), p[n][i]);
+                    cluster_store(cluster_place(at, b), p[n][i]);
                 }
             }
         }
@@ -195,7 +183,7 @@ template <int D> struct mc_rows {
 template <int D> static void mc_run(const whim_cuda_attn_args &a)
 {
     enum { COLS = mc_space<D>::COLS, PER = mc_space<D>::PER };
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     int n_kv = (int)a.op.kv.n_kv, lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     int64_t item = blockIdx.x / MC_BLOCKS;
     mc_rows<D> f = {a.op, (mc_space<D> *)memory, attn_range_of(a.op, item / n_kv),
@@ -242,12 +230,11 @@ template <int D> static void mc_run(const whim_cuda_attn_args &a)
     }
 }
 
-#define ATTN_CLUSTER(D)                                                            \
-    extern "C" __global__ void __launch_bounds__(128, 2)                           \
-        __cluster_dims__(MC_BLOCKS, 1, 1) k_attn_cluster_##D(ARGS(whim_cuda_attn_args)) \
-    {                                                                              \
-        mc_begin();                                                                \
-        mc_run<D>(a);                                                              \
+#define ATTN_CLUSTER(D)                                                                  \
+    KERNEL_IN_CLUSTERS(MC_BLOCKS, 128, 2, k_attn_cluster_##D)(ARGS(whim_cuda_attn_args)) \
+    {                                                                                    \
+        mc_begin();                                                                      \
+        mc_run<D>(a);                                                                    \
     }
 #else
 /* Never started. */

@@ -213,7 +213,7 @@ static void attn_few_merge(const whim_cuda_attn_args &a, int64_t item, const att
 /* Whether this block is the last of those of an item. */
 static bool attn_is_last(const whim_cuda_attn_args &a, int64_t item)
 {
-    __shared__ bool is_last;
+    SHARED_FLAG(is_last);
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -288,7 +288,7 @@ static void attn_few_shared(const whim_cuda_attn_args &a, int64_t item, const at
  * several segments, and memory for the sums of each. */
 template <whim_kv_type T> static void attn_few(const whim_cuda_attn_args &a)
 {
-    extern __shared__ __align__(16) char ring[];
+    DYNAMIC_SHARED(16, ring);
     __shared__ attn_space s;
     int64_t item = blockIdx.x, d = a.op.kv.d_head;
     attn_few_row row = {attn_range_of(a.op, item / a.op.n_head),
@@ -311,12 +311,11 @@ template <whim_kv_type T> static void attn_few(const whim_cuda_attn_args &a)
     }
 }
 
-#define ATTN_FEW(name, T)                                                                      \
-    extern "C" __global__ void __launch_bounds__(ATTN_THREADS, 1)                               \
-        k_attn_few_##name(ARGS(whim_cuda_attn_args))                                           \
-    {                                                                                          \
-        BEGIN                                                                                  \
-        attn_few<T>(a);                                                                        \
+#define ATTN_FEW(name, T)                                                        \
+    KERNEL_BOUNDED(ATTN_THREADS, 1) k_attn_few_##name(ARGS(whim_cuda_attn_args)) \
+    {                                                                            \
+        BEGIN                                                                    \
+        attn_few<T>(a);                                                          \
     }
 ATTN_FEW(f32, WHIM_KV_F32)
 ATTN_FEW(bf16, WHIM_KV_BF16)

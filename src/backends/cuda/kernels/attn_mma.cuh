@@ -18,14 +18,6 @@
 
 enum { MX_ROWS = 16, MX_PAGE = WHIM_CUDA_PAGE, MX_SEGMENT_PAGES = WHIM_KV_SEGMENT / MX_PAGE };
 
-static void load_turned4(uint32_t *r, uint32_t at)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(at)
-                 : "memory");
-}
-
 /* Where vector `chunk` of a row lies. */
 static uint32_t attn_chunk(int row, int chunk, int row_bytes)
 {
@@ -36,21 +28,6 @@ static uint32_t attn_chunk(int row, int chunk, int row_bytes)
 static float mx_power(float d)
 {
     return d >= -126.0f ? whim_f32_from_bits((uint32_t)((int)d + 127) << 23) : 0.0f;
-}
-
-static float mx_exp2(float f)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(f));
-    return y;
-}
-
-/* Both as BF16, rounded to nearest. */
-static uint32_t mx_pack(float low, float high)
-{
-    uint32_t both;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-    return both;
 }
 
 /* The keys that a pair of row and head sees. */
@@ -75,7 +52,7 @@ static void mx_load_q(uint32_t (*q)[4], const whim_attn_paged_args &a, const int
             int d = k * 16 + i / 2 * 8 + lane % 4 * 2;
             const float *x = a.q + from[i % 2] + d;
             bool is_there = from[i % 2] >= 0 && d < d_head;
-            q[k][i] = is_there ? mx_pack(x[0] * a.scale, x[1] * a.scale) : 0;
+            q[k][i] = is_there ? pack_bf16(x[0] * a.scale, x[1] * a.scale) : 0;
         }
     }
 }
@@ -192,7 +169,8 @@ static void mx_weights(uint32_t (*p)[2], const float (*s)[4], const float *m, fl
     for (int n = 0; n < NT; n++) {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            p[n][i] = mx_pack(mx_exp2(s[n][i * 2] - base[i]), mx_exp2(s[n][i * 2 + 1] - base[i]));
+            p[n][i] =
+                pack_bf16(exp2_fast(s[n][i * 2] - base[i]), exp2_fast(s[n][i * 2 + 1] - base[i]));
         }
     }
 #pragma unroll

@@ -35,7 +35,7 @@ static mx_block mx_block_of(const whim_attn_paged_args &a, int row, int end)
 template <int D> static void mx_many(const whim_attn_paged_args &a)
 {
     enum { STAGE = 4 * MX_PAGE * D, KEYS = 2 * MX_PAGE * D, PAIRS = WHIM_CUDA_MX_PAIRS };
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     uint32_t ring = (uint32_t)__cvta_generic_to_shared(memory);
     int n_kv = (int)a.kv.n_kv, group = (int)a.n_head / n_kv, n_row = (int)a.n_row;
     int per = PAIRS / group, n_block = (n_row + per - 1) / per, d = (int)a.kv.d_head;
@@ -306,7 +306,7 @@ static void mx_few_tiles(const whim_cuda_attn_args &a, const float (*o)[4], int 
                 int at = (item % n_kv * group + pair) * d + col;
                 uint16_t *to = a.left.tiles + whim_cuda_tiles_at(a.left.rows, a.op.n_head * d,
                                                                  item / n_kv, at);
-                *(uint32_t *)to = mx_pack(o[n][i * 2], o[n][i * 2 + 1]);
+                *(uint32_t *)to = pack_bf16(o[n][i * 2], o[n][i * 2 + 1]);
             }
         }
     }
@@ -317,7 +317,7 @@ static void mx_few_tiles(const whim_cuda_attn_args &a, const float (*o)[4], int 
 template <int D> static void mx_few_rows(const whim_cuda_attn_args &a)
 {
     enum { PARTS = D / 32 };
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     int n_kv = (int)a.op.kv.n_kv, lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     int64_t item = blockIdx.x;
     mx_few<D> f = {a.op, (mx_few_space<D> *)memory, attn_range_of(a.op, item / n_kv),
@@ -374,17 +374,16 @@ template <int D> static void mx_few_rows(const whim_cuda_attn_args &a)
     }
 }
 
-#define ATTN_MMA(D)                                                                             \
-    extern "C" __global__ void __launch_bounds__(128, 2) k_attn_mma_##D(ARGS(whim_attn_paged_args)) \
-    {                                                                                           \
-        BEGIN                                                                                   \
-        mx_many<D>(a);                                                                          \
-    }                                                                                           \
-    extern "C" __global__ void __launch_bounds__(128, 2)                                        \
-        k_attn_mma_few_##D(ARGS(whim_cuda_attn_args))                                           \
-    {                                                                                           \
-        BEGIN                                                                                   \
-        mx_few_rows<D>(a);                                                                      \
+#define ATTN_MMA(D)                                                      \
+    KERNEL_BOUNDED(128, 2) k_attn_mma_##D(ARGS(whim_attn_paged_args))    \
+    {                                                                    \
+        BEGIN                                                            \
+        mx_many<D>(a);                                                   \
+    }                                                                    \
+    KERNEL_BOUNDED(128, 2) k_attn_mma_few_##D(ARGS(whim_cuda_attn_args)) \
+    {                                                                    \
+        BEGIN                                                            \
+        mx_few_rows<D>(a);                                               \
     }
 ATTN_MMA(64)
 ATTN_MMA(128)

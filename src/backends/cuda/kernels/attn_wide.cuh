@@ -19,49 +19,6 @@ enum {
     MW_PART = MX_PAGE * 128, /* bytes of so many columns of a page's values */
 };
 
-/* c += 16 x 16 of each of four warps times 16 lines of 64 columns, and the same of 128. */
-static void mw_add(float (&c)[8][4], const uint32_t *a, uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
-                 "%30, %31"
-                 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
-                 : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]),
-                   "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]),
-                   "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]),
-                   "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]),
-                   "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]), "+f"(c[6][0]),
-                   "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),
-                   "+f"(c[7][2]), "+f"(c[7][3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
-static void mw_add(float (&c)[16][4], const uint32_t *a, uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
-                 "%30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, "
-                 "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, "
-                 "%58, %59, %60, %61, %62, %63"
-                 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
-                 : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]),
-                   "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]),
-                   "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]),
-                   "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]),
-                   "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]), "+f"(c[6][0]),
-                   "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),
-                   "+f"(c[7][2]), "+f"(c[7][3]), "+f"(c[8][0]), "+f"(c[8][1]), "+f"(c[8][2]),
-                   "+f"(c[8][3]), "+f"(c[9][0]), "+f"(c[9][1]), "+f"(c[9][2]), "+f"(c[9][3]),
-                   "+f"(c[10][0]), "+f"(c[10][1]), "+f"(c[10][2]), "+f"(c[10][3]), "+f"(c[11][0]),
-                   "+f"(c[11][1]), "+f"(c[11][2]), "+f"(c[11][3]), "+f"(c[12][0]), "+f"(c[12][1]),
-                   "+f"(c[12][2]), "+f"(c[12][3]), "+f"(c[13][0]), "+f"(c[13][1]), "+f"(c[13][2]),
-                   "+f"(c[13][3]), "+f"(c[14][0]), "+f"(c[14][1]), "+f"(c[14][2]), "+f"(c[14][3]),
-                   "+f"(c[15][0]), "+f"(c[15][1]), "+f"(c[15][2]), "+f"(c[15][3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
 /* Lines of 64 columns from `at` on; those of 64 more columns are MW_PART behind. */
 static uint64_t mw_operand(uint32_t at)
 {
@@ -72,13 +29,9 @@ static uint64_t mw_operand(uint32_t at)
 /* Until the unit has added all; then the sums may be touched. */
 template <int N> static void mw_wait(float (&c)[N][4])
 {
-    asm volatile("wgmma.commit_group.sync.aligned;\n"
-                 "wgmma.wait_group.sync.aligned 0;" ::
-                     : "memory");
-#pragma unroll
-    for (int i = 0; i < N * 4; i++) {
-        asm volatile("" : "+f"(c[i / 4][i % 4])::"memory");
-    }
+    wide_commit();
+    wide_until<0>();
+    wide_added((float(&)[N * 4])c);
 }
 
 /* mx_block_of by the lanes of a warp. */
@@ -114,7 +67,7 @@ template <int D> struct mw_block {
 
     mw_block(const whim_attn_paged_args &args) : a(args)
     {
-        extern __shared__ __align__(128) char memory[];
+        DYNAMIC_SHARED(128, memory);
         uint32_t here = (uint32_t)__cvta_generic_to_shared(memory);
         int n_kv = (int)a.kv.n_kv, n_row = (int)a.n_row;
         group = (int)a.n_head / n_kv;
@@ -160,7 +113,7 @@ template <int D> static void mw_bring(mw_block<D> b)
 {
     int told = 0, n_late = 0; /* the stage to be told of next, and how many are not */
     auto tell = [&] {
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        wide_may_read();
         bulk_arrive_here(b.full + told * 8);
         told = told + 1 == MW_STAGES ? 0 : told + 1;
         n_late--;
@@ -222,10 +175,10 @@ static void mw_page(const mw_block<D> &b, const uint32_t (*q)[4], const mx_range
     uint64_t keys = mw_operand(stage), values = mw_operand(stage + mw_block<D>::KEYS);
     float s[8][4] = {}, m[2], sum[2][2];
     bulk_wait(b.full + b.at * 8, b.parity);
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    wide_begin();
 #pragma unroll
     for (int k = 0; k < D / 16; k++) {
-        mw_add(s, q[k], keys + k * (16 * 128 >> 4));
+        wide_mma_turned((float(&)[32])s, q[k], keys + k * (16 * 128 >> 4));
     }
     mw_wait(s);
     mx_mask<8>(s, range, page * MX_PAGE, m);
@@ -235,11 +188,11 @@ static void mw_page(const mw_block<D> &b, const uint32_t (*q)[4], const mx_range
     for (int i = 0; i < 2; i++) {
         segment->l[i] = segment->l[i] + sum[0][i] + sum[1][i];
     }
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    wide_begin();
 #pragma unroll
     for (int k = 0; k < 4; k++) {
         uint32_t weights[4] = {p[2 * k][0], p[2 * k][1], p[2 * k + 1][0], p[2 * k + 1][1]};
-        mw_add(o, weights, values + k * (16 * 128 >> 4));
+        wide_mma_turned((float(&)[D / 2])o, weights, values + k * (16 * 128 >> 4));
     }
     mw_wait(o);
 }
@@ -297,24 +250,23 @@ template <int D> static void mw_run(const whim_attn_paged_args &a)
             bulk_barrier_init(b.full + i * 8, MX_THREADS);
             bulk_barrier_init(b.empty + i * 8, MW_ADDERS / WARP);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        bulk_barriers_made();
     }
     wait_for_last();
     __syncthreads();
     if (threadIdx.x >= MW_ADDERS) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        registers_leave<40>();
         mw_bring(b);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        registers_take<232>();
         mw_walk(b);
     }
 }
 
-#define ATTN_WIDE(D)                                                      \
-    extern "C" __global__ void __launch_bounds__(WHIM_CUDA_MW_THREADS, 1) \
-        k_attn_wide_##D(ARGS(whim_attn_paged_args))                       \
-    {                                                                     \
-        mw_run<D>(a);                                                     \
+#define ATTN_WIDE(D)                                                                    \
+    KERNEL_BOUNDED(WHIM_CUDA_MW_THREADS, 1) k_attn_wide_##D(ARGS(whim_attn_paged_args)) \
+    {                                                                                   \
+        mw_run<D>(a);                                                                   \
     }
 #else
 /* Never started. */

@@ -14,26 +14,7 @@
 #include "tensor/fp8.h"
 #include "tensor/half.h"
 #include "tensor/rank_key.h"
-
-#define KERNEL extern "C" __global__ void
-#define ARGS(type) const __grid_constant__ type a
-
-/* Where the GPU can, a kernel begins while the one before it still runs. wait_for_last: until that
- * one has ended and what it wrote can be read; every kernel calls it, so that all earlier ones have
- * ended, too. let_next_start: the next may come, which then waits itself. */
-static void wait_for_last()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-static void let_next_start()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
+#include "words/words.cuh"
 
 #define BEGIN         \
     let_next_start(); \
@@ -101,13 +82,6 @@ static float chain(float acc, int first, int n, int by, Load load, Step step)
 enum { WARP = 32 };
 #define ALL_LANES 0xffffffffu
 
-static float half_to_float(uint16_t h)
-{
-    float x;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
-    return x;
-}
-
 /* The law's fold of 16 lanes, held by the first 16 lanes of a warp; lane 0 has the sum. */
 static float fold16(float lane)
 {
@@ -163,41 +137,4 @@ static int64_t row_sequence(const int32_t *start, int64_t n_seq, int64_t row)
         }
     }
     return lo;
-}
-
-/* --- copies to shared memory that nobody waits for at once ------------------------------------ */
-
-static void copy_async16(void *to, const void *from)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                     (uint32_t)__cvta_generic_to_shared(to)),
-                 "l"(from)
-                 : "memory");
-}
-
-static void copy_async4(void *to, const void *from)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
-                     (uint32_t)__cvta_generic_to_shared(to)),
-                 "l"(from)
-                 : "memory");
-}
-
-static void copies_commit()
-{
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-/* Until at most n of the groups that were committed are under way. */
-template <int N> static void copies_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-}
-
-/* Bytes that will be read soon, to the cache of all multiprocessors: both multiples of 16. */
-static void ask_ahead(const void *from, int bytes)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-#endif
 }

@@ -80,14 +80,12 @@ static void few_store(const whim_cuda_few_args &a, const few_place &p, int lane,
     m.y[row * m.y_stride + n] = y;
 }
 
-#define FEW(name, how, W, threads, more, blocks)                                               \
-    extern "C" __global__ void __launch_bounds__(threads, blocks)                              \
-        k_few_##name##_1(ARGS(whim_cuda_few_args))                                             \
-    {                                                                                          \
-        how<W, 1>::run(a);                                                                     \
-    }                                                                                          \
-    extern "C" __global__ void __launch_bounds__(threads + more, blocks)                       \
-        k_few_##name##_8(ARGS(whim_cuda_few_args))                                             \
-    {                                                                                          \
-        how<W, WHIM_CUDA_FEW>::run(a);                                                         \
+#define FEW(name, how, W, threads, more, blocks)                                      \
+    KERNEL_BOUNDED(threads, blocks) k_few_##name##_1(ARGS(whim_cuda_few_args))        \
+    {                                                                                 \
+        how<W, 1>::run(a);                                                            \
+    }                                                                                 \
+    KERNEL_BOUNDED(threads + more, blocks) k_few_##name##_8(ARGS(whim_cuda_few_args)) \
+    {                                                                                 \
+        how<W, WHIM_CUDA_FEW>::run(a);                                                \
     }

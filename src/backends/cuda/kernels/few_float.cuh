@@ -15,7 +15,7 @@ template <int R> struct few_crew {
 /* Both crews, each in a loop of its own: __syncthreads would have to be the same one for all. */
 template <int R> static void few_crews_meet()
 {
-    asm volatile("barrier.sync 1, %0;" ::"n"(few_crew<R>::CHAINS + FEW_FETCHERS) : "memory");
+    crews_meet<few_crew<R>::CHAINS + FEW_FETCHERS>();
 }
 
 template <class W, int R> struct few_stage {
@@ -203,7 +203,7 @@ template <class W, int R> struct few_float {
     static void run(const whim_cuda_few_args &a)
     {
         typedef few_stage<W, R> stage;
-        extern __shared__ __align__(16) char memory[];
+        DYNAMIC_SHARED(16, memory);
         few_walk walk = few_walk_of(a, (a.k + stage::LENGTH - 1) / stage::LENGTH);
         let_next_start();
         if (threadIdx.x >= few_crew<R>::CHAINS) {

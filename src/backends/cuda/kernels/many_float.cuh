@@ -167,7 +167,7 @@ static void many_add(const many_stage<Form> &s, const many_place &own, int colum
 template <class Form> static void many_float(const whim_linear_args &a)
 {
     enum { AHEAD = Form::STAGES - 1, K = Form::K };
-    extern __shared__ __align__(16) char memory[];
+    DYNAMIC_SHARED(16, memory);
     many_stage<Form> *stages = (many_stage<Form> *)memory;
     int n_out = ((int)a.w.n + Form::TILES * WHIM_CUDA_TILE - 1) / (Form::TILES * WHIM_CUDA_TILE);
     many_place p = {(int)blockIdx.x % n_out * Form::TILES, (int)blockIdx.x / n_out * Form::ROWS};
@@ -208,16 +208,16 @@ template <class Form> static void many_float(const whim_linear_args &a)
     }
 }
 
-#define MANY(name, ...)                                                                            \
-    typedef many_form<__VA_ARGS__> name##_form;                                                    \
-    static_assert(sizeof(many_stage<name##_form>) * name##_form::STAGES ==                         \
-                      WHIM_CUDA_MF32_BYTES(name##_form::TILES, name##_form::ROWS),                 \
-                  "the host knows");                                                               \
-    extern "C" __global__ void __launch_bounds__(WHIM_CUDA_MF32_THREADS(name##_form::TILES))         \
-        name(ARGS(whim_cuda_linear_args))                                                          \
-    {                                                                                              \
-        let_next_start();                                                                          \
-        many_float<name##_form>(a.op);                                                             \
+#define MANY(name, ...)                                                            \
+    typedef many_form<__VA_ARGS__> name##_form;                                    \
+    static_assert(sizeof(many_stage<name##_form>) * name##_form::STAGES ==         \
+                      WHIM_CUDA_MF32_BYTES(name##_form::TILES, name##_form::ROWS), \
+                  "the host knows");                                               \
+    KERNEL __launch_bounds__(WHIM_CUDA_MF32_THREADS(name##_form::TILES))           \
+        name(ARGS(whim_cuda_linear_args))                                          \
+    {                                                                              \
+        let_next_start();                                                          \
+        many_float<name##_form>(a.op);                                             \
     }
 MANY(k_many_f32, WHIM_CUDA_MF32_TILES, WHIM_CUDA_MF32_ROWS, 8, 4)
 MANY(k_some_f32, 1, WHIM_CUDA_FEW, 8, 2)

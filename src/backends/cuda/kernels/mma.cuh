@@ -73,33 +73,6 @@ static mm_place mm_place_of(const whim_cuda_few_args &a, int item, int cols, int
     return p;
 }
 
-/* 16 bytes, or zeros. */
-static void copy_async16_or_zero(uint32_t to, const void *from, bool is_there)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(is_there ? 16 : 0)
-                 : "memory");
-}
-
-/* The same of what is read once: it leaves the cache before anything else does. */
-static uint64_t cache_policy(bool is_read_once)
-{
-    uint64_t policy;
-    if (is_read_once) {
-        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    } else {
-        asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
-    }
-    return policy;
-}
-
-static void copy_async16_or_zero(uint32_t to, const void *from, bool is_there, uint64_t policy)
-{
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to),
-                 "l"(from), "r"(is_there ? 16 : 0), "l"(policy)
-                 : "memory");
-}
-
 /* A thread's part of the copies: the same vectors of some tiles of weights and of rows, each
  * MM_STEP bytes further in the next stage. With SwiGLU tiles of gate and up alternate; a tile beyond
  * the last is the last. */
@@ -166,30 +139,6 @@ template <class Form> struct mm_copier {
         }
     }
 };
-
-static void load_parts4(uint32_t *r, uint32_t at)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(at)
-                 : "memory");
-}
-
-static void load_parts2(uint32_t *r, uint32_t at)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
-                 : "=r"(r[0]), "=r"(r[1])
-                 : "r"(at)
-                 : "memory");
-}
-
-static void mma_bf16(float *c, const uint32_t *w, uint32_t x0, uint32_t x1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
-                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(x0), "r"(x1));
-}
 
 /* The sums of a warp: two tiles, NT parts of 8 rows, and what a thread has of them. */
 template <int NT> struct mm_sums {
@@ -293,7 +242,7 @@ static void mm_walk(const whim_cuda_few_args &a, const mm_place &p, int first, i
 {
     typedef mm_form<NT, WN> form;
     enum { AHEAD = form::STAGES - 1 };
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     uint32_t ring = (uint32_t)__cvta_generic_to_shared(memory);
     mm_copier<form> copier(a, p);
     for (int i = 0; i < AHEAD && first + i < end; i++) {
@@ -324,7 +273,7 @@ static void mm_walk(const whim_cuda_few_args &a, const mm_place &p, int first, i
 /* Sums to the ring, which nobody needs any more: [warp][NT][2][lane], where this thread's are. */
 template <int NT> static float4 *mm_keep(const mm_sums<NT> &sums)
 {
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     float4 *mine = (float4 *)memory + warp * 2 * NT * WARP + lane;
     copies_wait<0>();
@@ -366,32 +315,11 @@ template <int NT, int WN> static void mm_whole(const whim_cuda_few_args &a)
 }
 
 #if __CUDA_ARCH__ >= 900
-#define CLUSTER __cluster_dims__(WHIM_CUDA_MM_CHUNKS, 1, 1)
-
-static void cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive.release.aligned;\n"
-                 "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-/* Four floats at `at` in the shared memory of another block of the cluster. */
-static float4 cluster_load(uint32_t at, int rank)
-{
-    float4 v;
-    uint32_t there;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
-    asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "r"(there)
-                 : "memory");
-    return v;
-}
-
 /* The last step of blocks that had a chunk each and left its sums as mm_keep does, n_part parts of
  * 8 rows: block i of a cluster adds up the i-th quarter of outputs. */
 static void mm_split_add(const whim_cuda_few_args &a, const mm_place &p, int n_part)
 {
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     uint32_t parts = (uint32_t)__cvta_generic_to_shared(memory);
     int rank = blockIdx.x % WHIM_CUDA_MM_CHUNKS, lane = threadIdx.x % WARP;
     cluster_sync();
@@ -427,29 +355,27 @@ template <int NT, int WN> static void mm_split(const whim_cuda_few_args &a)
     mm_split_add(a, p, NT * WN);
 }
 #else
-#define CLUSTER
 template <int NT, int WN> static void mm_split(const whim_cuda_few_args &a)
 {
 }
 #endif
 
-#define MM(cols, NT, WN)                                                                  \
-    extern "C" __global__ void __launch_bounds__(128 * WN, 2)                             \
-        k_mm_##cols(ARGS(whim_cuda_few_args))                                             \
-    {                                                                                     \
-        mm_whole<NT, WN>(a);                                                              \
-    }                                                                                     \
-    extern "C" __global__ void __launch_bounds__(128 * WN, 2)                             \
-        CLUSTER k_mm_split_##cols(ARGS(whim_cuda_few_args))                               \
-    {                                                                                     \
-        mm_split<NT, WN>(a);                                                              \
+#define MM(cols, NT, WN)                                                    \
+    KERNEL_BOUNDED(128 * WN, 2) k_mm_##cols(ARGS(whim_cuda_few_args))       \
+    {                                                                       \
+        mm_whole<NT, WN>(a);                                                \
+    }                                                                       \
+    KERNEL_IN_CLUSTERS(WHIM_CUDA_MM_CHUNKS, 128 * WN, 2, k_mm_split_##cols) \
+        (ARGS(whim_cuda_few_args))                                          \
+    {                                                                       \
+        mm_split<NT, WN>(a);                                                \
     }
 MM(8, 1, 1)
 MM(16, 1, 2)
 MM(32, 2, 2)
 MM(64, 4, 2)
 
-extern "C" __global__ void __launch_bounds__(256, 1) k_mm_128(ARGS(whim_cuda_few_args))
+KERNEL_BOUNDED(256, 1) k_mm_128(ARGS(whim_cuda_few_args))
 {
     mm_whole<8, 2>(a);
 }

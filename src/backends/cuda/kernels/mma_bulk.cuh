@@ -38,69 +38,6 @@ template <int N_ROW> struct bulk_form {
     }
 };
 
-/* --- barriers in shared memory that count arrivals and bytes ---------------------------------- */
-
-static void bulk_barrier_init(uint32_t at, int count)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count) : "memory");
-}
-
-static void bulk_expect(uint32_t at, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes)
-                 : "memory");
-}
-
-/* Until the phase with this parity has ended. */
-static void bulk_wait(uint32_t at, int parity)
-{
-    uint32_t done;
-    do {
-        asm volatile("{\n"
-                     ".reg .pred p;\n"
-                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-                     "selp.u32 %0, 1, 0, p;\n"
-                     "}"
-                     : "=r"(done)
-                     : "r"(at), "r"(parity)
-                     : "memory");
-    } while (done == 0);
-}
-
-static void bulk_arrive_here(uint32_t at)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
-}
-
-/* In block `rank` of the cluster. */
-static void bulk_arrive(uint32_t at, int rank)
-{
-    asm volatile("{\n"
-                 ".reg .b32 there;\n"
-                 "mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
-                 "}" ::"r"(at),
-                 "r"(rank)
-                 : "memory");
-}
-
-static void bulk_copy(uint32_t to, const void *from, int bytes, uint32_t barrier)
-{
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
-                 "[%3];" ::"r"(to),
-                 "l"(from), "r"(bytes), "r"(barrier)
-                 : "memory");
-}
-
-/* To the same place of all blocks of the cluster, whose barriers each count the bytes. */
-static void bulk_copy_all(uint32_t to, const void *from, int bytes, uint32_t barrier)
-{
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-                 ".multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(to),
-                 "l"(from), "r"(bytes), "r"(barrier), "h"((uint16_t)((1 << BULK_BLOCKS) - 1))
-                 : "memory");
-}
-
 /* --- what a block does ------------------------------------------------------------------------ */
 
 /* Where a block is in its ring. */
@@ -110,7 +47,7 @@ template <class Form> struct bulk_ring {
 
     bulk_ring()
     {
-        extern __shared__ __align__(128) char memory[];
+        DYNAMIC_SHARED(128, memory);
         stages = (uint32_t)__cvta_generic_to_shared(memory);
         full = stages + Form::STAGES * Form::STAGE_BYTES;
         empty = full + Form::STAGES * 8;
@@ -168,7 +105,8 @@ static void bulk_bring(const whim_cuda_few_args &a, const mm_place &p, bulk_ring
         }
         __syncwarp(); /* copies take their operands from registers that all lanes share */
         if (lane == EACH) {
-            bulk_copy_all(stage + Form::W_BYTES + x_at, x + (int64_t)s * Form::X_BYTES, PART, full);
+            bulk_copy_all<BULK_BLOCKS>(stage + Form::W_BYTES + x_at,
+                                       x + (int64_t)s * Form::X_BYTES, PART, full);
         }
         __syncwarp();
     }
@@ -199,12 +137,12 @@ static void bulk_add_chunk(int n, bulk_ring<Form> *ring, float (&c)[Form::SUMS])
         uint64_t w = bulk_weights(ring->stage() + threadIdx.x / 128 * 128);
         uint64_t x = wide_operand(ring->stage() + Form::W_BYTES, Form::ROWS);
         bulk_wait(ring->full + ring->at * 8, ring->parity);
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        wide_begin();
 #pragma unroll
         for (int k = 0; k < WHIM_CUDA_MM_K / 16; k++) {
             wide_mma(c, w + k * (2 * 256 >> 4), x + k * (2 * Form::ROWS * 16 >> 4));
         }
-        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        wide_commit();
         wide_wait<1>(c);
         if (s > 0) {
             bulk_free(before);
@@ -310,17 +248,17 @@ template <class Form> static void bulk_run(const whim_cuda_few_args &a)
             bulk_barrier_init(ring.full + i * 8, 1);
             bulk_barrier_init(ring.empty + i * 8, BULK_BLOCKS * BULK_GROUPS * 4);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        bulk_barriers_made();
     }
     wait_for_last();
     cluster_sync();
     if (threadIdx.x >= 128 * BULK_GROUPS) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        registers_leave<40>();
         for (int i = first; i < n_item; i += by) {
             bulk_bring<Form>(a, mm_place_of(a, i, Form::ROWS, BULK_BLOCKS, rank), &ring, rank);
         }
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        registers_take<232>();
         for (int i = first; i < n_item; i += by) {
             mm_place p = mm_place_of(a, i, Form::ROWS, BULK_BLOCKS, rank);
             float total[Form::SUMS];
@@ -336,11 +274,10 @@ template <class Form> static void bulk_run(const whim_cuda_few_args &a)
     cluster_sync(); /* nobody leaves while the other still writes to it */
 }
 
-#define BULK(rows)                                                                            \
-    extern "C" __global__ void __launch_bounds__(BULK_THREADS, 1)                             \
-        __cluster_dims__(BULK_BLOCKS, 1, 1) k_mm_bulk_##rows(ARGS(whim_cuda_few_args))        \
-    {                                                                                         \
-        bulk_run<bulk_form<rows>>(a);                                                         \
+#define BULK(rows)                                                                               \
+    KERNEL_IN_CLUSTERS(BULK_BLOCKS, BULK_THREADS, 1, k_mm_bulk_##rows)(ARGS(whim_cuda_few_args)) \
+    {                                                                                            \
+        bulk_run<bulk_form<rows>>(a);                                                            \
     }
 #else
 /* Never started. */

@@ -172,7 +172,7 @@ static void mf_finish(const whim_cuda_few_args &a, const mf_item &p, int n_chunk
 template <int MT> static void mf_run(const whim_cuda_few_args &a)
 {
     typedef mf_form<MT> form;
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     int warp = threadIdx.x / WARP;
     uint32_t ring = (uint32_t)__cvta_generic_to_shared(memory) +
                     warp * form::STAGES * form::STAGE_BYTES;
@@ -217,10 +217,10 @@ template <int MT> static void mf_run(const whim_cuda_few_args &a)
     }
 }
 
-#define MF(MT)                                                                                     \
-    extern "C" __global__ void __launch_bounds__(128, 2) k_mm_few_##MT(ARGS(whim_cuda_few_args))   \
-    {                                                                                              \
-        mf_run<MT>(a);                                                                             \
+#define MF(MT)                                                     \
+    KERNEL_BOUNDED(128, 2) k_mm_few_##MT(ARGS(whim_cuda_few_args)) \
+    {                                                              \
+        mf_run<MT>(a);                                             \
     }
 MF(2)
 MF(3)

@@ -28,10 +28,7 @@ enum {
  * subnormal or not. NaN codes become numbers: sums of outputs that have one begin with NaN. */
 static uint32_t fp8_upper(uint32_t x)
 {
-    uint32_t y;
-    x = (x & 0x80008000u) | (x & 0x7f007f00u) >> 4;
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0x7b807b80u), "r"(0x80008000u));
-    return y;
+    return bf16x2_fma((x & 0x80008000u) | (x & 0x7f007f00u) >> 4, 0x7b807b80u, 0x80008000u);
 }
 
 static uint32_t word_of(const uint4 &v, int i)
@@ -74,15 +71,6 @@ static const char *fp8_tile(const whim_cuda_few_args &a, const whim_cuda_matrix 
 {
     int last = ((int)m->n - 1) / WHIM_CUDA_TILE;
     return (const char *)m->data + (tile < last ? tile : last) * whim_cuda_scaled_bytes(a.k);
-}
-
-static uint4 load_once(const void *from)
-{
-    uint4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(from));
-    return v;
 }
 
 /* --- any rows --------------------------------------------------------------------------------- */
@@ -223,11 +211,10 @@ template <int NT> static void mp_run(const whim_cuda_few_args &a)
     }
 }
 
-#define MP(NT, blocks)                                                     \
-    extern "C" __global__ void __launch_bounds__(32 * MP_WARPS, blocks)    \
-        k_mm_fp8_##NT(ARGS(whim_cuda_few_args))                            \
-    {                                                                      \
-        mp_run<NT>(a);                                                     \
+#define MP(NT, blocks)                                                            \
+    KERNEL_BOUNDED(32 * MP_WARPS, blocks) k_mm_fp8_##NT(ARGS(whim_cuda_few_args)) \
+    {                                                                             \
+        mp_run<NT>(a);                                                            \
     }
 MP(2, 2)
 MP(4, 1)

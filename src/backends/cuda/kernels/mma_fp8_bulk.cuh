@@ -70,7 +70,7 @@ static void bulk_add(const whim_cuda_few_args &a, const mm_place &p,
                      bulk_ring<fp8_bulk_form<N_ROW>> *ring, float (&total)[N_ROW / 2])
 {
     typedef fp8_bulk_form<N_ROW> form;
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     float4 *kept = (float4 *)(memory + form::STAGES * (form::STAGE_BYTES + 16)) + threadIdx.x;
     int pair = threadIdx.x / WARP % 4;
     mf_item item = {p.m, p.tile + (a.swiglu ? pair : pair * 2)};
@@ -102,11 +102,11 @@ static void bulk_add(const whim_cuda_few_args &a, const mm_place &p,
     }
 }
 
-#define FP8_BULK(rows)                                                                        \
-    extern "C" __global__ void __launch_bounds__(BULK_THREADS, 1)                             \
-        __cluster_dims__(BULK_BLOCKS, 1, 1) k_mm_fp8_bulk_##rows(ARGS(whim_cuda_few_args))    \
-    {                                                                                         \
-        bulk_run<fp8_bulk_form<rows>>(a);                                                     \
+#define FP8_BULK(rows)                                                     \
+    KERNEL_IN_CLUSTERS(BULK_BLOCKS, BULK_THREADS, 1, k_mm_fp8_bulk_##rows) \
+        (ARGS(whim_cuda_few_args))                                         \
+    {                                                                      \
+        bulk_run<fp8_bulk_form<rows>>(a);                                  \
     }
 #else
 /* Never started. */

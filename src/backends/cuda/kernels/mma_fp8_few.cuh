@@ -107,23 +107,6 @@ template <int MT> struct pf_copier {
     }
 };
 
-static uint4 load_shared(uint32_t at)
-{
-    uint4 v;
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(at)
-                 : "memory");
-    return v;
-}
-
-static float load_shared_float(uint32_t at)
-{
-    float v;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(at) : "memory");
-    return v;
-}
-
 /* A block: c += scale * (its products). */
 template <int OWN> static void pf_stage_add(float (*c)[4], uint32_t stage, int n_own)
 {
@@ -202,7 +185,7 @@ static void pf_finish(const whim_cuda_few_args &a, const mf_item &p, int n_chunk
 template <int MT> static void pf_run(const whim_cuda_few_args &a)
 {
     typedef pf_form<MT> form;
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     int warp = threadIdx.x / WARP;
     uint32_t ring = (uint32_t)__cvta_generic_to_shared(memory) +
                     warp * form::STAGES * form::STAGE_BYTES;
@@ -258,11 +241,10 @@ template <int MT> static void pf_run(const whim_cuda_few_args &a)
     }
 }
 
-#define PF(MT)                                                             \
-    extern "C" __global__ void __launch_bounds__(WHIM_CUDA_PF_THREADS, 1)  \
-        k_mm_fp8_few_##MT(ARGS(whim_cuda_few_args))                        \
-    {                                                                      \
-        pf_run<MT>(a);                                                     \
+#define PF(MT)                                                                          \
+    KERNEL_BOUNDED(WHIM_CUDA_PF_THREADS, 1) k_mm_fp8_few_##MT(ARGS(whim_cuda_few_args)) \
+    {                                                                                   \
+        pf_run<MT>(a);                                                                  \
     }
 PF(2)
 PF(3)

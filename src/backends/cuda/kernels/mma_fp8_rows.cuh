@@ -70,7 +70,7 @@ struct pr_ring {
 /* The last four warps bring, and leave registers to the others. */
 static void pr_bring(const mr_block<pr_form> &b)
 {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
+    registers_leave<32>();
     mr_bring(b);
 }
 
@@ -129,7 +129,7 @@ template <int N> static void pr_whole(const whim_cuda_few_args &a)
         pr_bring(ring.b);
         return;
     }
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
+    registers_take<160>();
     fp8_chunks chunks(a.k);
     for (int item = ring.b.item; item < ring.b.n_item; item += ring.b.by) {
         pr_place place(a, item);
@@ -161,7 +161,7 @@ template <int N> static void pr_whole(const whim_cuda_few_args &a)
 /* A block of the cluster adds up the sums of every fourth part of 8 rows. */
 template <int N> static void pr_split(const whim_cuda_few_args &a)
 {
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     pr_ring ring = {mr_block<pr_form>(a, true)};
     float4 *kept = (float4 *)memory + threadIdx.x; /* [part][adders]: where the ring was */
     int item = ring.b.item, chunk = ring.b.chunk;
@@ -170,11 +170,11 @@ template <int N> static void pr_split(const whim_cuda_few_args &a)
     if (threadIdx.x >= PR_ADDERS) {
         pr_bring(ring.b);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
+        registers_take<160>();
         float c[N / 2];
         int first = ring.b.first / MP_STEPS, n = ring.b.end / MP_STEPS - first;
         fp8_add(place.lines(a), first, n, n, ring, c, [](const float(&)[N / 2]) {});
-        asm volatile("bar.sync 1, %0;" ::"r"((int)PR_ADDERS) : "memory");
+        crew_sync<PR_ADDERS>();
 #pragma unroll
         for (int i = 0; i < N / 8; i++) {
             kept[i * PR_ADDERS] = make_float4(c[i * 4], c[i * 4 + 1], c[i * 4 + 2], c[i * 4 + 3]);
@@ -209,17 +209,15 @@ template <int N> static void pr_split(const whim_cuda_few_args &a)
     cluster_sync(); /* nobody leaves while others read what it has */
 }
 
-#define PR(N)                                                                   \
-    extern "C" __global__ void __launch_bounds__(WHIM_CUDA_PR_THREADS, 1)       \
-        k_mm_fp8_rows_##N(ARGS(whim_cuda_few_args))                             \
-    {                                                                           \
-        pr_whole<N>(a);                                                         \
-    }                                                                           \
-    extern "C" __global__ void __launch_bounds__(WHIM_CUDA_PR_THREADS, 1)       \
-        __cluster_dims__(WHIM_CUDA_MR_BLOCKS, 1, 1)                             \
-            k_mm_fp8_rows_split_##N(ARGS(whim_cuda_few_args))                   \
-    {                                                                           \
-        pr_split<N>(a);                                                         \
+#define PR(N)                                                                                 \
+    KERNEL_BOUNDED(WHIM_CUDA_PR_THREADS, 1) k_mm_fp8_rows_##N(ARGS(whim_cuda_few_args))       \
+    {                                                                                         \
+        pr_whole<N>(a);                                                                       \
+    }                                                                                         \
+    KERNEL_IN_CLUSTERS(WHIM_CUDA_MR_BLOCKS, WHIM_CUDA_PR_THREADS, 1, k_mm_fp8_rows_split_##N) \
+        (ARGS(whim_cuda_few_args))                                                            \
+    {                                                                                         \
+        pr_split<N>(a);                                                                       \
     }
 #else
 /* Never started. */

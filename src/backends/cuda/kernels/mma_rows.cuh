@@ -78,7 +78,7 @@ template <class Form> struct mr_block {
 
     mr_block(const whim_cuda_few_args &args, bool split) : a(args)
     {
-        extern __shared__ __align__(128) char memory[];
+        DYNAMIC_SHARED(128, memory);
         int n_stage = (int)a.k / WHIM_CUDA_MM_K, rank = blockIdx.x % WHIM_CUDA_MR_BLOCKS;
         chunk = Form::chunk(n_stage);
         first = split ? rank * chunk : 0;
@@ -108,14 +108,6 @@ template <class Form> struct mr_block {
         at = at + 1 == n_ring ? 0 : at + 1;
     }
 };
-
-static void mr_copy_once(uint32_t to, const void *from, int bytes, uint32_t barrier, uint64_t policy)
-{
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-                 "[%0], [%1], %2, [%3], %4;" ::"r"(to),
-                 "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
-                 : "memory");
-}
 
 /* The last warps ask for some tiles of weights each, see bulk_bring, and the last of them for the
  * rows, which for the stages that find room at once come after the wait. A tile beyond the last is the
@@ -153,7 +145,7 @@ template <class Form> static void mr_bring(mr_block<Form> b)
             }
             __syncwarp();
             if (own < NT) {
-                mr_copy_once(stage + own * BYTES, w + (int64_t)s * BYTES, BYTES, full, policy);
+                bulk_copy_once(stage + own * BYTES, w + (int64_t)s * BYTES, BYTES, full, policy);
             }
             __syncwarp(); /* see bulk_bring */
             if (lane == ROWS && brings_rows && !waits) {
@@ -177,12 +169,12 @@ template <int NT> static void mr_add_chunk(int n, mr_block<mr_form<NT>> *b, floa
         uint64_t w = bulk_weights(b->stage() + threadIdx.x / 128 * 128);
         uint64_t x = wide_operand(b->stage() + NT * BULK_TILE_BYTES, b->rows);
         bulk_wait(b->full + b->at * 8, b->parity);
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        wide_begin();
 #pragma unroll
         for (int k = 0; k < WHIM_CUDA_MM_K / 16; k++) {
             wide_mma(c, x + k * 2 * b->rows, w + k * (2 * 256 >> 4));
         }
-        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        wide_commit();
         wide_wait<1>(c);
         if (s > 0 && tells) {
             bulk_arrive_here(before);
@@ -289,7 +281,7 @@ template <class Form> static void mr_begin(const mr_block<Form> &b)
             bulk_barrier_init(b.full + i * 8, 1);
             bulk_barrier_init(b.empty + i * 8, Form::WARPS);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        bulk_barriers_made();
     }
     __syncthreads();
 }
@@ -319,7 +311,7 @@ template <int NT> static void mr_whole(const whim_cuda_few_args &a)
 /* A block adds up the sums of every fourth of the tiles. */
 template <int NT> static void mr_split(const whim_cuda_few_args &a)
 {
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     mr_block<mr_form<NT>> b(a, true);
     float4 *kept = (float4 *)memory + threadIdx.x; /* [tile][256]: where the ring was */
     mr_begin(b);
@@ -328,7 +320,7 @@ template <int NT> static void mr_split(const whim_cuda_few_args &a)
     } else {
         float c[NT * 4] = {};
         mr_add_chunk<NT>(b.end - b.first, &b, c);
-        asm volatile("bar.sync 1, 256;" ::: "memory");
+        crew_sync<256>();
 #pragma unroll
         for (int i = 0; i < NT; i++) {
             kept[i * 256] = make_float4(c[i * 4], c[i * 4 + 1], c[i * 4 + 2], c[i * 4 + 3]);
@@ -363,18 +355,16 @@ template <int NT> static void mr_split(const whim_cuda_few_args &a)
     cluster_sync(); /* nobody leaves while others read what it has */
 }
 
-#define MR_WHOLE(NT)                                                                \
-    extern "C" __global__ void __launch_bounds__(WHIM_CUDA_MR_THREADS, 1)                 \
-        k_mm_rows_##NT(ARGS(whim_cuda_few_args))                                    \
-    {                                                                               \
-        mr_whole<NT>(a);                                                            \
+#define MR_WHOLE(NT)                                                                 \
+    KERNEL_BOUNDED(WHIM_CUDA_MR_THREADS, 1) k_mm_rows_##NT(ARGS(whim_cuda_few_args)) \
+    {                                                                                \
+        mr_whole<NT>(a);                                                             \
     }
-#define MR_SPLIT(NT)                                                                \
-    extern "C" __global__ void __launch_bounds__(WHIM_CUDA_MR_THREADS, 1)                 \
-        __cluster_dims__(WHIM_CUDA_MR_BLOCKS, 1, 1)                                 \
-            k_mm_rows_split_##NT(ARGS(whim_cuda_few_args))                          \
-    {                                                                               \
-        mr_split<NT>(a);                                                            \
+#define MR_SPLIT(NT)                                                                       \
+    KERNEL_IN_CLUSTERS(WHIM_CUDA_MR_BLOCKS, WHIM_CUDA_MR_THREADS, 1, k_mm_rows_split_##NT) \
+        (ARGS(whim_cuda_few_args))                                                         \
+    {                                                                                      \
+        mr_split<NT>(a);                                                                   \
     }
 #else
 /* Never started. */

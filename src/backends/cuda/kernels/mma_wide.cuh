@@ -4,7 +4,6 @@
  * of four warps has 64, and 64 rows; mma_bulk.cuh has more. */
 #pragma once
 #include "mma.cuh"
-#include "unit.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -32,24 +31,21 @@ static uint64_t wide_operand(uint32_t at, int n_row)
 template <class Form> static void wide_stage_add(float (&c)[Form::SUMS], uint32_t stage)
 {
     uint32_t w = stage + threadIdx.x / 128 * 64 * 16, x = stage + Form::W_BYTES;
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    wide_begin();
 #pragma unroll
     for (int k = 0; k < WHIM_CUDA_MM_K / 16; k++) {
         wide_mma(c, wide_operand(w + k * 2 * WHIM_CUDA_MM_OUTPUTS * 16, WHIM_CUDA_MM_OUTPUTS),
                  wide_operand(x + k * 2 * Form::COLS * 16, Form::COLS));
     }
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    wide_commit();
 }
 
 /* Until at most N stages are being added; the sums may be touched when none is. */
 template <int N, int SUMS> static void wide_wait(float (&c)[SUMS])
 {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+    wide_until<N>();
     if (N == 0) {
-#pragma unroll
-        for (int i = 0; i < SUMS; i++) {
-            asm volatile("" : "+f"(c[i])::"memory");
-        }
+        wide_added(c);
     }
 }
 
@@ -57,7 +53,7 @@ template <int N, int SUMS> static void wide_wait(float (&c)[SUMS])
 template <int N> static void wide_arrived()
 {
     copies_wait<N>();
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    wide_may_read();
     __syncthreads();
 }
 
@@ -66,7 +62,7 @@ template <class Form>
 static void wide_walk(const whim_cuda_few_args &a, const mm_place &p, int first, int end,
                       float (&total)[Form::SUMS])
 {
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     uint32_t ring = (uint32_t)__cvta_generic_to_shared(memory);
     mm_copier<Form> copier(a, p);
     float c[Form::SUMS] = {};
@@ -107,7 +103,7 @@ static void wide_walk(const whim_cuda_few_args &a, const mm_place &p, int first,
 /* Sums to the ring as mm_keep has them: [pair of tiles][parts of rows][2][lane]. */
 template <class Form> static float4 *wide_keep(const float (&total)[Form::SUMS])
 {
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     float4 *kept = (float4 *)memory;
     copies_wait<0>();
@@ -150,14 +146,13 @@ template <class Form> static void wide_split(const whim_cuda_few_args &a)
 }
 
 typedef wide_form<64, 4> wide_few;
-#define WIDE(name, blocks, CLUSTERED, ...)                                                   \
-    extern "C" __global__ void __launch_bounds__(256, blocks)                                \
-        CLUSTERED name(ARGS(whim_cuda_few_args))                                             \
-    {                                                                                        \
-        __VA_ARGS__(a);                                                                      \
+#define WIDE(head, ...)            \
+    head(ARGS(whim_cuda_few_args)) \
+    {                              \
+        __VA_ARGS__(a);            \
     }
-WIDE(k_mm_wide_64, 2, , wide_whole<wide_few>)
-WIDE(k_mm_wide_split_64, 2, CLUSTER, wide_split<wide_few>)
+WIDE(KERNEL_BOUNDED(256, 2) k_mm_wide_64, wide_whole<wide_few>)
+WIDE(KERNEL_IN_CLUSTERS(WHIM_CUDA_MM_CHUNKS, 256, 2, k_mm_wide_split_64), wide_split<wide_few>)
 #else
 /* Never started. */
 KERNEL k_mm_wide_64(ARGS(whim_cuda_few_args))

@@ -252,7 +252,7 @@ static void norm_kept(int64_t n_row, int64_t n_col, const float *w, float eps, f
     }
 }
 
-extern "C" __global__ void __launch_bounds__(512, 2) k_rmsnorm(const __grid_constant__ whim_cuda_rmsnorm_args args)
+KERNEL_BOUNDED(512, 2) k_rmsnorm(const __grid_constant__ whim_cuda_rmsnorm_args args)
 {
     const whim_rmsnorm_args &a = args.op;
     let_next_start();
@@ -273,7 +273,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) k_rmsnorm(const __grid_cons
     }
 }
 
-extern "C" __global__ void __launch_bounds__(512, 2) k_add_rmsnorm(const __grid_constant__ whim_cuda_add_rmsnorm_args args)
+KERNEL_BOUNDED(512, 2) k_add_rmsnorm(const __grid_constant__ whim_cuda_add_rmsnorm_args args)
 {
     const whim_add_rmsnorm_args &a = args.op;
     let_next_start();

@@ -128,11 +128,11 @@ template <int D> static void split_run(const whim_cuda_split_args &args)
     }
 }
 
-#define SPLIT(D)                                                                   \
-    extern "C" __global__ void __launch_bounds__(WHIM_CUDA_SPLIT_THREADS)          \
-        k_split_##D(const __grid_constant__ whim_cuda_split_args args)             \
-    {                                                                              \
-        split_run<D>(args);                                                        \
+#define SPLIT(D)                                                       \
+    KERNEL __launch_bounds__(WHIM_CUDA_SPLIT_THREADS)                  \
+        k_split_##D(const __grid_constant__ whim_cuda_split_args args) \
+    {                                                                  \
+        split_run<D>(args);                                            \
     }
 SPLIT(64)
 SPLIT(128)

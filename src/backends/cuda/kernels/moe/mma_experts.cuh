@@ -121,9 +121,9 @@ template <class Form, bool SWIGLU> struct experts_bringer {
         }
         __syncwarp();
         if (lane < EACH && Form::BLOCKS > 1) {
-            bulk_copy_all(to, from, Form::TILE_BYTES, full);
+            bulk_copy_all<BULK_BLOCKS>(to, from, Form::TILE_BYTES, full);
         } else if (lane < EACH) {
-            mr_copy_once(to, from, Form::TILE_BYTES, full, policy);
+            bulk_copy_once(to, from, Form::TILE_BYTES, full, policy);
         }
         __syncwarp(); /* copies take their operands from registers that all lanes share */
     }
@@ -183,7 +183,7 @@ static void experts_add(const experts_place &p, bulk_ring<Form> *ring,
         uint64_t w = bulk_weights(ring->stage() + from);
         uint64_t x = wide_operand(ring->stage() + Form::W_BYTES, N);
         bulk_wait(ring->full + ring->at * 8, ring->parity);
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        wide_begin();
 #pragma unroll
         for (int k = 0; k < WHIM_CUDA_MM_K / 16; k++) {
 #pragma unroll
@@ -192,7 +192,7 @@ static void experts_add(const experts_place &p, bulk_ring<Form> *ring,
                          x + k * (2 * N * 16 >> 4));
             }
         }
-        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        wide_commit();
         wide_wait<1>(c[0]);
         if (s > 0) {
             experts_free<Form>(before);
@@ -209,10 +209,7 @@ static void experts_add(const experts_place &p, bulk_ring<Form> *ring,
 /* x / (1 + e^-x) by the unit's own functions: their last bits are gone when it is BF16. */
 static float experts_silu(float x)
 {
-    float e, inverse;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(x * -0x1.715476p0f));
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + e));
-    return x * inverse;
+    return x * reciprocal_fast(1.0f + exp2_fast(x * -0x1.715476p0f));
 }
 
 /* SwiGLU of two rows beside each other, for output n: threads with n and n + 1 have them together,
@@ -347,7 +344,7 @@ template <class Form, bool SWIGLU> static void experts_run(const whim_cuda_exper
             bulk_barrier_init(ring.full + i * 8, 1);
             bulk_barrier_init(ring.empty + i * 8, Form::BLOCKS * BULK_GROUPS * 4);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        bulk_barriers_made();
     }
     if (SWIGLU) {
         wait_for_last();
@@ -356,10 +353,10 @@ template <class Form, bool SWIGLU> static void experts_run(const whim_cuda_exper
     experts_sync<Form>();
     experts_walk<Form, SWIGLU> walk(a);
     if (threadIdx.x >= 128 * BULK_GROUPS) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        registers_leave<40>();
         experts_bring(walk, ring);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        registers_take<232>();
         wait_for_last();
         for (int i = blockIdx.x / Form::BLOCKS; i < walk.n_item; i += gridDim.x / Form::BLOCKS) {
             experts_item_of<SWIGLU>(a, walk.at(i), &ring);
@@ -369,21 +366,25 @@ template <class Form, bool SWIGLU> static void experts_run(const whim_cuda_exper
     experts_sync<Form>(); /* nobody leaves while the other still writes to it */
 }
 
-#define EXPERTS(name, CLUSTERED, Form, swiglu)                                  \
-    extern "C" __global__ void __launch_bounds__(WHIM_CUDA_EX_THREADS, 1)       \
-        CLUSTERED name(ARGS(whim_cuda_experts_args))                            \
-    {                                                                           \
-        experts_run<Form, swiglu>(a);                                           \
+#define EXPERTS(name, Form, swiglu)                                            \
+    KERNEL_BOUNDED(WHIM_CUDA_EX_THREADS, 1) name(ARGS(whim_cuda_experts_args)) \
+    {                                                                          \
+        experts_run<Form, swiglu>(a);                                          \
     }
-#define TWO_BLOCKS __cluster_dims__(BULK_BLOCKS, 1, 1)
+#define EXPERTS_OF_TWO(name, Form, swiglu)                                                       \
+    KERNEL_IN_CLUSTERS(BULK_BLOCKS, WHIM_CUDA_EX_THREADS, 1, name)(ARGS(whim_cuda_experts_args)) \
+    {                                                                                            \
+        experts_run<Form, swiglu>(a);                                                            \
+    }
 #else
 /* Never started. */
-#define EXPERTS(name, CLUSTERED, Form, swiglu) \
-    KERNEL name(ARGS(whim_cuda_experts_args))  \
-    {                                          \
+#define EXPERTS(name, Form, swiglu)           \
+    KERNEL name(ARGS(whim_cuda_experts_args)) \
+    {                                         \
     }
+#define EXPERTS_OF_TWO EXPERTS
 #endif
-EXPERTS(k_experts_few_up, , experts_few, true)
-EXPERTS(k_experts_few_down, , experts_few, false)
-EXPERTS(k_experts_many_up, TWO_BLOCKS, experts_many, true)
-EXPERTS(k_experts_many_down, TWO_BLOCKS, experts_many, false)
+EXPERTS(k_experts_few_up, experts_few, true)
+EXPERTS(k_experts_few_down, experts_few, false)
+EXPERTS_OF_TWO(k_experts_many_up, experts_many, true)
+EXPERTS_OF_TWO(k_experts_many_down, experts_many, false)

@@ -115,23 +115,6 @@ template <class W> static void few_open(uint32_t *to, const uint32_t *v)
     }
 }
 
-static void mma_s8(int *c, const uint32_t *w, uint32_t x0, uint32_t x1, int begin)
-{
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-        "{%10,%10,%10,%10};"
-        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-        : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(x0), "r"(x1), "r"(begin));
-}
-
-/* Either half of k. */
-static void mma_s8_half(int *c, uint32_t w0, uint32_t w1, uint32_t x)
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
-        "{%7,%7,%7,%7};"
-        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-        : "r"(w0), "r"(w1), "r"(x), "r"(0));
-}
-
 /* 16 outputs x 8 rows of a group; sub: the sub-scales of the thread's two outputs. */
 template <class W>
 static void group_dots(int *dot, const uint32_t *w, uint32_t x0, uint32_t x1, const uint32_t *sub)

@@ -30,7 +30,7 @@ template <class W> struct mq_block {
 
     static mq_rows *rows(int stage)
     {
-        extern __shared__ __align__(128) char memory[];
+        DYNAMIC_SHARED(128, memory);
         return (mq_rows *)memory + stage * GROUPS;
     }
 
@@ -214,12 +214,11 @@ template <class W> static void many_quant(const whim_cuda_linear_args &args)
     }
 }
 
-#define MANY_QUANT(name)                                                                   \
-    extern "C" __global__ void __launch_bounds__(WHIM_CUDA_MQ_THREADS, 2)                  \
-        k_many_##name(ARGS(whim_cuda_linear_args))                                         \
-    {                                                                                      \
-        BEGIN                                                                              \
-        many_quant<name##_weights>(a);                                                     \
+#define MANY_QUANT(name)                                                               \
+    KERNEL_BOUNDED(WHIM_CUDA_MQ_THREADS, 2) k_many_##name(ARGS(whim_cuda_linear_args)) \
+    {                                                                                  \
+        BEGIN                                                                          \
+        many_quant<name##_weights>(a);                                                 \
     }
 MANY_QUANT(q4_0)
 MANY_QUANT(q4_1)

@@ -141,20 +141,8 @@ template <class Form> static void quant_bring(const whim_cuda_few_args &a, bulk_
 /* Until at most N units are under way; those that gave `c` are not. */
 template <int N, int SUMS> static void quant_wait(float (&c)[SUMS])
 {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
-#pragma unroll
-    for (int i = 0; i < SUMS; i++) {
-        asm volatile("" : "+f"(c[i])::"memory");
-    }
-}
-
-static float4 quant_scales(uint32_t at)
-{
-    float4 v;
-    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "r"(at));
-    return v;
+    wide_until<N>();
+    wide_added(c);
 }
 
 /* Outputs of a thread beside each other: what their groups have. */
@@ -171,7 +159,7 @@ template <class Form> struct quant_early {
     {
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            s[i] = quant_scales(at + i * 64);
+            s[i] = load_shared_float4(at + i * 64);
         }
     }
 };
@@ -183,9 +171,10 @@ static void quant_join(float (&acc)[Form::SUMS], const float (&dot)[Form::SUMS],
 {
 #pragma unroll
     for (int i = 0; i < Form::SUMS; i += 8, at += 64) {
-        float4 s4 = i / 8 < quant_early<Form>::N ? early.s[i / 8] : quant_scales(at), t4 = {};
+        float4 s4 = i / 8 < quant_early<Form>::N ? early.s[i / 8] : load_shared_float4(at);
+        float4 t4 = {};
         if (Form::W::HAS_MIN) {
-            t4 = quant_scales(at + Form::ROWS * 4);
+            t4 = load_shared_float4(at + Form::ROWS * 4);
         }
         float s[4] = {s4.x, s4.y, s4.z, s4.w}, t[4] = {t4.x, t4.y, t4.z, t4.w};
 #pragma unroll
@@ -232,10 +221,10 @@ template <class Form> struct quant_sums {
         enum { AT = G % 2, STEP = 2 * Form::ROWS * 16 >> 4 };
         quant_load<W>(w[AT], &head[AT], codes + G * BYTES);
         uint64_t x = wide_operand(rows + G * Form::X_GROUP, Form::ROWS);
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-        quant_mma<0>(dot[AT], w[AT][0], x);
-        quant_mma<1>(dot[AT], w[AT][1], x + STEP);
-        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        wide_begin();
+        wide_mma_f16<0>(dot[AT], w[AT][0], x);
+        wide_mma_f16<1>(dot[AT], w[AT][1], x + STEP);
+        wide_commit();
     }
 
     /* It ends while LATER ones are under way. */
@@ -266,7 +255,7 @@ template <class Form>
 static void quant_add(quant_sums<Form> *sums, int n_stage, bulk_ring<Form> *ring)
 {
     enum { TILE_BYTES = Form::GROUPS * group_place<typename Form::W>::BYTES };
-    extern __shared__ __align__(128) char memory[];
+    DYNAMIC_SHARED(128, memory);
     for (int s = 0; s < n_stage; s++, ring->next()) {
         const char *codes =
             memory + ring->at * Form::STAGE_BYTES + threadIdx.x / WARP * TILE_BYTES;
@@ -322,29 +311,28 @@ template <class Form> static void quant_run(const whim_cuda_few_args &a)
             bulk_barrier_init(ring.full + i * 8, 1);
             bulk_barrier_init(ring.empty + i * 8, Form::GROUPS_MUL * 4);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        bulk_barriers_made();
     }
     __syncthreads();
     if (threadIdx.x >= MULTIPLY) {
         if (Form::GROUPS_MUL > 1) {
-            asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+            registers_leave<24>();
         }
         if (threadIdx.x < MULTIPLY + WARP) {
             quant_bring<Form>(a, ring);
         }
     } else {
         if (Form::GROUPS_MUL > 1) {
-            asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+            registers_take<240>();
         }
         quant_multiply<Form>(a, ring);
     }
 }
 
-#define QUANT_WIDE(name, rows, wgs, threads, blocks)                                  \
-    extern "C" __global__ void __launch_bounds__(threads, blocks)                     \
-        k_mm_##name##_##rows(ARGS(whim_cuda_few_args))                                \
-    {                                                                                 \
-        quant_run<quant_wide_form<name##_weights, wgs, rows>>(a);                     \
+#define QUANT_WIDE(name, rows, wgs, threads, blocks)                               \
+    KERNEL_BOUNDED(threads, blocks) k_mm_##name##_##rows(ARGS(whim_cuda_few_args)) \
+    {                                                                              \
+        quant_run<quant_wide_form<name##_weights, wgs, rows>>(a);                  \
     }
 #else
 /* Never started. */

@@ -13,13 +13,6 @@ static int quant_scale_at(int r)
     return r / 16 * 16 + r % 8 / 2 * 4 + r / 8 % 2 * 2 + r % 2;
 }
 
-static uint32_t quant_pair(int low, int high)
-{
-    uint32_t both;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"((float)high), "f"((float)low));
-    return both;
-}
-
 /* whim_q8_quantize32, four elements a thread, of 8 that have a group. Codes lie in the order in
  * which threads of the unit find those of weights in a word: the first and third, then the others. */
 static void quant_narrow(char *group, int rows, int r, int part, float4 x, bool is_there)
@@ -49,8 +42,8 @@ static void quant_narrow(char *group, int rows, int r, int part, float4 x, bool 
         return;
     }
     uint32_t *to = (uint32_t *)(group + (part / 4 * 2 * rows + r) * 16) + part % 4;
-    to[0] = quant_pair(q[0], q[2]);
-    to[rows * 4] = quant_pair(q[1], q[3]);
+    to[0] = pack_f16(q[0], q[2]);
+    to[rows * 4] = pack_f16(q[1], q[3]);
     if (part == 0) {
         float *scale = (float *)(group + rows * 64) + quant_scale_at(r);
         s = usable ? s : finite ? 0.0f : NAN;
@@ -90,73 +83,7 @@ KERNEL k_tiles_q8(ARGS(whim_cuda_tiles_args))
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* c = (ADD: +=) 64 outputs x 128 rows of 16 k, and the same of 64 and 32 rows. */
-template <int ADD> static void quant_mma(float (&c)[64], const uint32_t *w, uint64_t x)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
-                 "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
-                 "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
-                 "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, "
-                 "%56, %57, %58, %59, %60, %61, %62, %63"
-                 "}, {%64, %65, %66, %67}, %68, %69, 1, 1, 0;"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),
-                   "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),
-                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]),
-                   "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
-                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]),
-                   "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]),
-                   "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]),
-                   "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]),
-                   "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]),
-                   "+f"(c[54]), "+f"(c[55]), "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]),
-                   "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
-                 : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "l"(x), "n"(ADD));
-}
-
-template <int ADD> static void quant_mma(float (&c)[32], const uint32_t *w, uint64_t x)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
-                 "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
-                 "%28, %29, %30, %31"
-                 "}, {%32, %33, %34, %35}, %36, %37, 1, 1, 0;"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),
-                   "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),
-                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]),
-                   "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
-                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]),
-                   "+f"(c[30]), "+f"(c[31])
-                 : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "l"(x), "n"(ADD));
-}
-
-template <int ADD> static void quant_mma(float (&c)[16], const uint32_t *w, uint64_t x)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
-                 "%14, %15"
-                 "}, {%16, %17, %18, %19}, %20, %21, 1, 1, 0;"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),
-                   "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),
-                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
-                 : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "l"(x), "n"(ADD));
-}
-
 /* --- codes of weights as F16 ------------------------------------------------------------------ */
-
-static uint32_t half2_add(uint32_t v, uint32_t by)
-{
-    uint32_t out;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(v), "r"(by));
-    return out;
-}
-
-static uint32_t half2_fma(uint32_t v, uint32_t by, uint32_t more)
-{
-    uint32_t out;
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(v), "r"(by), "r"(more));
-    return out;
-}
 
 /* The unit's operands for either half of a group's k, of outputs `lane / 4` and that + 8. A code in
  * the low bits of 0x6400 is 1024 and the code; 4 bits higher it is 16 times as much. */
