@@ -11,7 +11,7 @@ PYTHON ?= python3
 JFLAG = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell tools/jobs))
 ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 
-.PHONY: build kernels test unit sim checkop golden-test invariance steps cli hub-test server-test browser-test check sanitize tsan soak attack described fuzz golden bench pictures \
+.PHONY: build kernels test unit sim checkop gpu golden-test invariance steps cli hub-test server-test browser-test check sanitize tsan soak attack described fuzz golden bench pictures \
         first first-bare own-build options install uninstall deb dist run serve chat setup model cross-x86 cross-arm format \
         check-format clean help all
 
@@ -46,7 +46,7 @@ test: own-build
 	+@tests/run-tests
 
 # One part of `make test` each.
-unit sim checkop golden-test invariance steps cli first hub-test server-test browser-test check sanitize tsan:
+unit sim checkop gpu golden-test invariance steps cli first hub-test server-test browser-test check sanitize tsan:
 	+@tests/run-tests $@
 
 # Half an hour of mixed load on the server; SECONDS=600 for another time, SOAK_FLAGS="--clients 40 --seed 7".
@@ -175,7 +175,7 @@ help:
 	@echo "  make clean         delete everything that was built"
 	@echo "To work on it:"
 	@echo "  make test          everything that must pass before a commit; ends with a count"
-	@echo "  make unit | sim | checkop | golden-test | invariance | steps | cli | first | hub-test | server-test | browser-test | check   one part of it"
+	@echo "  make unit | sim | checkop | gpu | golden-test | invariance | steps | cli | first | hub-test | server-test | browser-test | check   one part of it"
 	@echo "  make sanitize      unit, sim, checkop, golden and fuzz corpus with address and undefined-behaviour checks"
 	@echo "  make tsan          the step loop and the server's threads, with data-race checks"
 	@echo "  make first-bare    the first five minutes on bare systems (debootstrap, root, network; SUITES=\"bookworm\")"

@@ -8,7 +8,7 @@
 #   MODE=emulated test for an emulator                 build/<ARCH>-emulated/
 # STATIC=1 links all libraries but the C library statically (one that is static opens no driver), DIST=1 OpenSSL too; unit tests load
 # cmocka, too, which has no static form in Debian.
-# Goals: program, library (all of src/), public-library (libwhimbrel, shared and static), examples, tests (all test programs), unit, unit-cpu, sim, checkop, golden, invariance, steps, replay, fuzzers.
+# Goals: program, library (all of src/), public-library (libwhimbrel, shared and static), examples, tests (all test programs), unit, unit-cpu, sim, checkop, golden, invariance, steps, gpu, replay, fuzzers.
 HOST_ARCH := $(shell uname -m)
 ARCH ?= $(HOST_ARCH)
 MODE ?= release
@@ -287,10 +287,16 @@ GOLDEN := $(if $(GOLDEN_SRC),$(B)/golden_test)
 INVARIANCE := $(if $(INVARIANCE_SRC),$(B)/invariance_test)
 STEPS := $(if $(STEPS_SRC),$(B)/replay_steps)
 TIME_HOSTS := $(B)/time_hosts
+# A GPU that is not there: kernels compiled for this CPU, as GPUs of two capabilities have them, behind a driver of the tests'
+# own, and the tests that run on it: their images name nothing but the capabilities.
+GPU := $(B)/emulated_gpu
+GPU_SRC := $(wildcard tests/emulated_gpu/*.c)
+HAS_CXX := $(shell echo 'int x;' | $(CC) -x c++ -std=gnu++17 -fsyntax-only - 2>/dev/null && echo 1)
+GPU_TESTS := $(if $(filter test0,$(MODE)$(STATIC)),$(if $(HAS_CXX),$(addprefix $(GPU)/,libcuda.so.1 checkop golden_test)))
 REPLAY := $(B)/replay
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: program library public-library examples tests unit unit-cpu unit-threads sim checkop golden invariance steps time-hosts replay fuzzers bundle FORCE
+.PHONY: program library public-library examples tests unit unit-cpu unit-threads sim checkop golden invariance steps gpu time-hosts replay fuzzers bundle FORCE
 program: $(if $(APP_SRC),$(PROGRAM),$(LIB)) $(MODULES)
 library: $(LIB)
 public-library: $(if $(filter 0,$(STATIC)),$(SHARED) $(ARCHIVE) $(B)/whimbrel.pc)
@@ -303,15 +309,17 @@ checkop: $(CHECKOP)
 golden: $(GOLDEN)
 invariance: $(INVARIANCE)
 steps: $(STEPS)
+gpu: $(GPU_TESTS)
 time-hosts: $(TIME_HOSTS)
 replay: $(REPLAY)
 fuzzers: $(FUZZERS)
 tests: unit sim checkop golden invariance steps
-program library public-library examples unit unit-cpu unit-threads sim checkop golden invariance steps replay fuzzers tests:
+program library public-library examples unit unit-cpu unit-threads sim checkop golden invariance steps gpu replay fuzzers tests:
 	@:
 
 # --- rules ---------------------------------------------------------------------------------------
 Q := $(if $(V),,@)
+comma := ,
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
 # $(call keep,TEXT): write TEXT into the target only if it changes, so that mtimes mean something.
 keep = @mkdir -p $(@D); printf '%s\n' $(1) > $@.new; \
@@ -457,6 +465,40 @@ $(INVARIANCE): $(call obj,$(INVARIANCE_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld
 $(STEPS): $(call obj,$(STEPS_SRC) $(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
 	$(call link,,$(LIBS))
+# It is never sanitized: fibers have stacks of their own. Its kernels have no variables but those in shared memory.
+GPU_CPU := $(if $(HAS_FMA),$(if $(shell grep -m1 -ow avx2 /proc/cpuinfo),-mfma -mavx2))
+GPU_FLAGS := -O2 -g1 -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno $(GPU_CPU) -Isrc -Itests -D_GNU_SOURCE
+GPU_OBJ := $(GPU_SRC:tests/emulated_gpu/%.c=$(GPU)/%.o)
+$(GPU)/stamp: FORCE
+	$(call keep,$(call quote,$(CC) $(GPU_FLAGS) $(WARN)))
+$(GPU_OBJ): $(GPU)/%.o: tests/emulated_gpu/%.c $(GPU)/stamp
+	$(call say,CC,$<)
+	$(Q)$(CC) -std=gnu11 $(GPU_FLAGS) -O3 $(WARN) -MMD -MP -c -o $@ $<
+$(GPU)/kernels_80.o: GPU_DEFS := -D__CUDA_ARCH__=800 -DGPU_CAPABILITY=80
+$(GPU)/kernels_90.o: GPU_DEFS := -D__CUDA_ARCH__=900 -D__CUDA_ARCH_FEAT_SM90_ALL -DGPU_CAPABILITY=90
+$(GPU)/kernels_80.o $(GPU)/kernels_90.o: $(GPU)/kernels_%.o: tests/emulated_gpu/kernels.cc $(GPU)/stamp
+	$(call say,CC,$@)
+	$(Q)$(CC) -std=gnu++17 -w -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-strict-aliasing $(GPU_FLAGS) \
+	    -I$(dir $(KERNEL_SRC)) $(GPU_DEFS) -MMD -MP -c -o $@ $<
+	$(Q)$(OBJCOPY) --set-section-flags .bss=alloc,load,contents,data --rename-section .bss=gpu_shared_$* $@
+$(GPU)/libcuda.so.1: $(GPU_OBJ) $(GPU)/kernels_80.o $(GPU)/kernels_90.o
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,-z,defs -Wl,-soname,$(@F) -o $@ $^ -lm -pthread
+$(GPU)/images:
+	@mkdir -p $(@D)
+	@printf '\240\000\000\000\000\000\000\000\020\000\000\000\000\000\000\000emulated GPU 8.0\264\000\000\000\000\000\000\000\020\000\000\000\000\000\000\000emulated GPU 9.0' > $@
+	@head -c 16 /dev/zero >> $@
+$(GPU)/gen/kernel_images.inc: FORCE
+	$(call keep,'#define WHIM_KERNEL_IMAGES "$(GPU)/images"')
+$(GPU)/images.o: src/backends/cuda/images.c $(GPU)/images $(GPU)/gen/kernel_images.inc $(B)/stamp/cc
+	$(call say,CC,$@)
+	$(Q)$(CC) -I$(GPU)/gen $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+$(GPU)/checkop: $(call obj,$(CHECKOP_SRC))
+$(GPU)/golden_test: $(call obj,$(GOLDEN_SRC))
+$(addprefix $(GPU)/,checkop golden_test): $(GPU)/images.o $(call obj,$(SUPPORT_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
+	$(call say,LD,$@)
+	$(call link,-Wl$(comma)-rpath$(comma)$(abspath $(GPU)),$(LIBS))
+-include $(GPU_OBJ:.o=.d) $(GPU)/kernels_80.d $(GPU)/kernels_90.d $(GPU)/images.d
 $(TIME_HOSTS): $(call obj,$(TIME_SRC)) $(LIB) $(B)/stamp/ld $(B)/stamp/files
 	$(call say,LD,$@)
 	$(call link,,$(LIBS))

@@ -69,13 +69,13 @@ whim_err checkop_invoke(whim_stream *s, whim_op op, const void *args)
 typedef struct options {
     const char *op, *backend, *isa;
     uint64_t seed;
-    int32_t repeat, only_case, threads;
+    int32_t repeat, only_case, threads, every;
     bool list, quick, bench, help;
 } options;
 
 static const char usage[] =
     "usage: checkop [--op=NAME] [--backend=NAME] [--isa=LEVEL] [--seed=N] [--repeat=N] [--case=N]\n"
-    "               [--threads=N] [--quick] [--list] [--bench] [--help]\n";
+    "               [--threads=N] [--every=N] [--quick] [--list] [--bench] [--help]\n";
 
 static const char help[] =
     "\nEvery op on every backend of this build and every level of this machine, against the "
@@ -87,6 +87,7 @@ static const char help[] =
     "  --repeat=N      N times as many random cases (default: 1)\n"
     "  --case=N        this case only, as a FAIL line names it\n"
     "  --threads=N     so many threads (default: one for each core, and one alone)\n"
+    "  --every=N       every N-th case only, of which the seed says which\n"
     "  --quick         fewer random cases, and a level only where its source is not that of the\n"
     "                  level below: for emulators and sanitizers\n"
     "  --list          say what would be run\n"
@@ -108,7 +109,7 @@ static bool number_option(const char *arg, const char *name, uint64_t *out)
 
 static bool options_parse(options *o, int argc, char **argv)
 {
-    *o = (options){.seed = 1, .repeat = 1, .only_case = -1};
+    *o = (options){.seed = 1, .repeat = 1, .only_case = -1, .every = 1};
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         uint64_t number;
@@ -126,6 +127,8 @@ static bool options_parse(options *o, int argc, char **argv)
             o->only_case = (int32_t)number;
         } else if (number_option(arg, "--threads=", &number) && number < 1024) {
             o->threads = (int32_t)number;
+        } else if (number_option(arg, "--every=", &number) && number > 0 && number < INT32_MAX) {
+            o->every = (int32_t)number;
         } else if (strcmp(arg, "--list") == 0) {
             o->list = true;
         } else if (strcmp(arg, "--quick") == 0) {
@@ -218,7 +221,9 @@ static void group_work(const group *g, progress *p, int32_t first)
     } else {
         int32_t n = group_cases(g);
         for (p->index = first; p->index < n && p->n_fail < MAX_FAILS; p->index++) {
-            group_case(g, &run, p, &c);
+            if ((uint64_t)p->index % (uint64_t)g->o->every == g->o->seed % (uint64_t)g->o->every) {
+                group_case(g, &run, p, &c);
+            }
         }
         p->index = n;
         snprintf(p->text, sizeof p->text, "argument checks");
