@@ -123,7 +123,7 @@ def test_busy(case):
 
 def test_refusals(case):
     with Hub(tiny()) as hub:
-        case.run(hub, "pull", "org/none", code=1, says=['no model "org/none"', "spelling", "settings/tokens", "HF_TOKEN"])
+        case.run(hub, "pull", "org/none", code=1, says=['has no public model "org/none"', "spelling", "settings/tokens", "HF_TOKEN"])
         case.run(hub, "pull", "org/none", code=1, says=["that your token may see"], HF_TOKEN="hf_x")
         hub.on_api = lambda h, repo: h.answer(401, b"", {"X-Error-Message": "Invalid credentials in Authorization header"})
         case.run(hub, "pull", "org/tiny", code=1, says="does not accept the token", HF_TOKEN="hf_x")
