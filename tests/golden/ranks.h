@@ -27,6 +27,7 @@ typedef struct rank_member {
     bool once;         /* the logits of one plan, and nothing else */
     bool speaks;       /* a greedy text, too */
     bool rounds;       /* its products make int8 of their rows */
+    int32_t more;      /* of the sizes above 2 this one alone; 0: all */
     whim_stream_watch *watch; /* of the device's streams, or NULL */
     const whim_comm_memory *memory;
     int32_t n_rank, rank;
