@@ -98,19 +98,20 @@ static void append_row(whim_str *out, const char *left, const char *text, int32_
 
 static void append_option(whim_str *out, const whim_option_spec *spec, int32_t width)
 {
-    char left[LEFT_MAX], text[512], letter[8] = "    ";
+    char left[LEFT_MAX], letter[8] = "    ";
+    whim_str text = {0};
     bool on = spec->type == WHIM_OPTION_BOOL ? spec->fallback != NULL : whim_option_has_no(spec);
     if (spec->letter != 0) {
         snprintf(letter, sizeof letter, "-%c, ", spec->letter);
     }
     snprintf(left, sizeof left, "  %s--%s%s%s%s", letter, on ? "[no-]" : "", spec->name,
              spec->metavar != NULL ? " " : "", spec->metavar != NULL ? spec->metavar : "");
+    whim_str_append(&text, spec->help);
     if (spec->fallback != NULL) {
-        snprintf(text, sizeof text, "%s (default: %s)", spec->help, spec->fallback);
-    } else {
-        snprintf(text, sizeof text, "%s", spec->help);
+        whim_str_printf(&text, " (default: %s)", spec->fallback);
     }
-    append_row(out, left, text, width);
+    append_row(out, left, whim_str_text(&text), width);
+    whim_str_deinit(&text);
 }
 
 void whim_options_help(whim_str *out, whim_command command, int32_t width)

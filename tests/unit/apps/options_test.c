@@ -273,6 +273,43 @@ static bool is_listed(const char *help, const char *name)
     return false;
 }
 
+/* A text in one line, as help is before it is wrapped. */
+static void unwrap(whim_str *out, const char *text)
+{
+    for (const char *at = text; *at != '\0'; at++) {
+        bool blank = *at == ' ' || *at == '\n';
+        if (!blank) {
+            whim_str_append_char(out, *at);
+        } else if (at[1] != ' ' && at[1] != '\n') {
+            whim_str_append_char(out, ' ');
+        }
+    }
+}
+
+/* Every option that is told says all that it has to say. */
+static void check_whole(const char *help, whim_command command)
+{
+    int32_t n;
+    const whim_option_spec *specs = whim_option_specs(&n);
+    whim_str text = {0}, whole = {0};
+    unwrap(&text, help);
+    for (int32_t i = 0; i < n; i++) {
+        if (specs[i].help == NULL || (specs[i].commands >> command & 1) == 0) {
+            continue;
+        }
+        const char *fallback = specs[i].fallback;
+        whim_str_clear(&whole);
+        whim_str_printf(&whole, "%s%s%s%s", specs[i].help, fallback != NULL ? " (default: " : "",
+                        fallback != NULL ? fallback : "", fallback != NULL ? ")" : "");
+        if (strstr(whim_str_text(&text), whim_str_text(&whole)) == NULL) {
+            fail_msg("%s: what is said of --%s is not whole", whim_command_get(command)->name,
+                     specs[i].name);
+        }
+    }
+    whim_str_deinit(&text);
+    whim_str_deinit(&whole);
+}
+
 /* Several options may share a name, each for commands of its own. */
 static bool is_wanted(const char *name, whim_command command)
 {
@@ -293,6 +330,7 @@ static void check_help(whim_command command, int32_t width)
     const whim_option_spec *specs = whim_option_specs(&n);
     whim_str text = {0};
     whim_options_help(&text, command, width);
+    check_whole(whim_str_text(&text), command);
     for (int32_t i = 0; i < n; i++) {
         char name[80];
         bool is_switch = specs[i].type == WHIM_OPTION_BOOL;
