@@ -23,37 +23,36 @@ const char *whim_options_operand_text(whim_command command)
     case WHIM_COMMAND_QUANTIZE:
         return "IN is a directory with config.json and *.safetensors, or ORG/NAME[@REVISION] on "
                "huggingface.co (fetched unless it is in the cache). OUT is a directory that is "
-               "empty or not there; it appears when all is written.";
+               "empty or does not exist; it appears when everything is written.";
     case WHIM_COMMAND_WARM:
         return "FILE is JSON: the body of a request to /v1/chat/completions or /v1/completions, "
-               "the "
-               "messages of one, or a list of these or of texts, by itself or as \"prompts\" of an "
-               "object; or lines of such bodies, if its name ends in .jsonl. What a server with "
-               "the "
-               "same MODEL and options would compute for them is put where it looks for it "
-               "(--kv-dir), so that it answers without reading them again. With --url a server "
-               "that runs does it.";
+               "the messages of one, or a list of these or of texts, by itself or as \"prompts\" "
+               "of an object. If its name ends in .jsonl, each line is such a body. The result is "
+               "put where a server with the same MODEL and options looks for it (--kv-dir), so "
+               "that the server need not read these prompts again. With --url a running server "
+               "does the work.";
     case WHIM_COMMAND_KV:
-        return "FILE has the keys and values of prompts, with the states of models that have some: "
-               "export writes all that the folder of --kv-dir has of MODEL, or what it has of "
-               "--prompts, import adds what FILE "
-               "has to that folder, where a server finds it at its next start. MODEL, and the "
-               "options, are as the server has them. FILE tells what was said.";
+        return "FILE has the keys and values of prompts, and the recurrent states of models that "
+               "have them. export writes what the folder of --kv-dir has for MODEL: everything, "
+               "or only --prompts. import adds FILE to that folder, where a server finds it at "
+               "its next start. Give the same MODEL and options as for the server. FILE reveals "
+               "what was said: treat it like the conversations.";
     case WHIM_COMMAND_PULL:
         return "ORG/NAME is a model as huggingface.co lists it; ORG/NAME@REVISION is a branch, tag "
                "or commit of it, ORG/NAME:QUANT one of its GGUF files, such as Q4_K_M. The "
-               "variables HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE mean "
-               "what they mean to Hugging Face's own tools, and the cache is theirs.";
+               "variables HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE have "
+               "the same meaning as for Hugging Face's own tools, and the cache is shared with "
+               "them.";
     case WHIM_COMMAND_RM:
-        return "NAME is a model as \"whimbrel list\" has it: ORG/NAME with all its revisions and "
-               "files, ORG/NAME@REVISION, ORG/NAME:QUANT for one GGUF file, or a short name. What "
-               "another revision uses stays, and what a server uses is refused.";
+        return "NAME is a model as \"whimbrel list\" shows it: ORG/NAME with all its revisions and "
+               "files, ORG/NAME@REVISION, ORG/NAME:QUANT for one GGUF file, or a short name. "
+               "Files that another revision uses stay. A model that a server uses is not deleted.";
     default:
         return "MODEL is a directory with config.json and *.safetensors, a .gguf file, "
                "ORG/NAME[@REVISION][:QUANT] on huggingface.co (fetched unless it is in the cache), "
                "a short name such as qwen3:4b, auto (the best that fits this machine), or "
-               "shape:NAME (a published model's shape, with --load-format dummy). Without it, the "
-               "default model in the user's cache.";
+               "shape:NAME (a published model's shape, with --load-format dummy). Without MODEL, "
+               "it is the default model in the user's cache.";
     }
 }
 
@@ -160,6 +159,6 @@ void whim_commands_help(whim_str *out, int32_t width)
     whim_str_append(out, "\n");
     append_wrapped(out,
                    "\"whimbrel COMMAND --help\" lists a command's options; \"whimbrel --version\" "
-                   "tells the version.",
+                   "prints the version.",
                    0, 0, width);
 }

@@ -324,6 +324,28 @@ static bool is_wanted(const char *name, whim_command command)
     return false;
 }
 
+/* Whether the help has all words of a text in a row, however its lines are broken. */
+static bool has_words(const char *help, const char *words)
+{
+    for (const char *from = help; *from != '\0'; from++) {
+        const char *at = from, *want = words;
+        while (*want != '\0' && *at != '\0') {
+            size_t word = strcspn(want, " ");
+            if (strncmp(at, want, word) != 0) {
+                break;
+            }
+            at += word;
+            at += strspn(at, " \n");
+            want += word;
+            want += strspn(want, " ");
+        }
+        if (*want == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void check_help(whim_command command, int32_t width)
 {
     int32_t n;
@@ -343,6 +365,9 @@ static void check_help(whim_command command, int32_t width)
         if (wanted != is_listed(whim_str_text(&text), name)) {
             fail_msg("%s: %s is %s in the help", whim_command_get(command)->name, name,
                      wanted ? "not" : "wrongly");
+        }
+        if (wanted && !has_words(whim_str_text(&text), specs[i].help)) {
+            fail_msg("%s: the help of %s is not whole", whim_command_get(command)->name, name);
         }
     }
     for (const char *at = whim_str_text(&text); *at != '\0';) {
