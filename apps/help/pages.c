@@ -117,7 +117,7 @@ static void put_commands(whim_str *out, const page_form *form)
         out, "whimbrel help", "[COMMAND]",
         "list the commands, or the options of one; help --man, --markdown, --bash, --zsh and "
         "--fish print this manual and completion for a shell");
-    form->item(out, "whimbrel --version", NULL, "tell the version");
+    form->item(out, "whimbrel --version", NULL, "print the version");
 }
 
 /* The commands that take an option, "serve, run": "" when all do. */

@@ -74,8 +74,8 @@ void serve_kv_dir_text(const serve *s, whim_str *out)
     whim_format_bytes(bytes[0], sizeof bytes[0], stats.disk_bytes);
     whim_format_bytes(bytes[1], sizeof bytes[1], stats.disk_limit);
     whim_str_printf(out,
-                    "  kept      keys and values of prompts and answers, in %s: %s, at most %s;\n"
-                    "            they tell what was said. --no-kv-dir keeps none, rm -r deletes "
+                    "  kept      keys and values of prompts and answers, in %s: %s of at most %s.\n"
+                    "            They reveal what was said; --no-kv-dir keeps none, rm -r deletes "
                     "them\n",
                     s->kv_dir, bytes[0], bytes[1]);
 }

@@ -20,7 +20,7 @@ void serve_url(const serve *s, whim_str *out)
                     whim_server_port(s->server));
 }
 
-/* How to reach it from elsewhere, when this terminal is a far one or the machine is a container. */
+/* How to reach it from elsewhere, if this is a remote terminal or a container. */
 static void append_reach(const serve *s, whim_str *out)
 {
     const char *ssh = env_ssh_server();
@@ -35,8 +35,9 @@ static void append_reach(const serve *s, whim_str *out)
     if (env_is_container()) {
         whim_str_printf(
             out,
-            "  container only this container reaches it; for others publish port %d and "
-            "give --host 0.0.0.0 (HOST=0.0.0.0 with make), a key is made\n",
+            "  container only this container can reach it; for others publish port %d and give "
+            "--host 0.0.0.0\n"
+            "            (HOST=0.0.0.0 with make); a key is then made\n",
             port);
     }
 }
@@ -64,8 +65,8 @@ void serve_ready_text(const serve *s, whim_str *out)
     if (s->key_is_made) {
         whim_str_printf(
             out,
-            "  key       %s (made now, because others can reach this address; your own: "
-            "--api-key-file)\n",
+            "  key       %s (made now, because others can reach this address; --api-key-file has "
+            "your own)\n",
             s->keys.v[0].text);
     }
     whim_str_printf(out, "  model     %s, ", s->name);
@@ -75,26 +76,26 @@ void serve_ready_text(const serve *s, whim_str *out)
     whim_str_printf(out, "  device    %s: %s\n", whim_engine_backend(engine),
                     whim_engine_caps(engine)->summary);
     if (s->draft_name[0] != '\0') {
-        whim_str_printf(out, "  draft     %s: answers come faster by it, and are the same\n",
+        whim_str_printf(out, "  draft     %s: makes answers faster, and does not change them\n",
                         s->draft_name);
     }
     if (serve_lends_tools(s)) {
         whim_str_printf(out, "  tools     in the Hermes form, because %s\n",
                         s->chat.format.prints_tools
-                            ? "that of the model's template is not known here"
-                            : "the model's template prints none");
+                            ? "whimbrel does not know the form of the model's template"
+                            : "the model's template has none");
     }
     whim_str_append(out, "  sampling  ");
     append_params(out, &s->sampling.v, false);
-    whim_str_append(out, " (what a request says goes first)\n");
+    whim_str_append(out, " (unless a request says otherwise)\n");
     whim_str_printf(out,
-                    "  OpenAI    base_url=%s/v1\n  Anthropic base_url=%s\n  Ollama    host=%s; "
-                    "llama.cpp's clients take the same\n",
+                    "  OpenAI    base_url=%s/v1\n  Anthropic base_url=%s\n"
+                    "  Ollama    host=%s (also for clients of llama.cpp)\n",
                     whim_str_text(&url), whim_str_text(&url), whim_str_text(&url));
     serve_kv_dir_text(s, out);
     if (is_default_model(s)) {
         whim_str_append(out, "  note      135M parameters: a demo; for real work: make serve "
-                             "MODEL=auto, MODEL=qwen3:4b, or a path\n");
+                             "MODEL=auto, MODEL=qwen3:4b, or MODEL=path\n");
     }
     append_reach(s, out);
     append_try(s, whim_str_text(&url), out);
