@@ -57,13 +57,13 @@ async function faultOf(response) {
     case 400:
         return error.code === "context_length_exceeded" ? new Fault("context", text) : new Fault("refused", text);
     case 413:
-        return new Fault("refused", "The conversation is larger than the server takes in one request. " + text);
+        return new Fault("refused", "The conversation is larger than the server accepts in one request. " + text);
     case 429:
     case 529:
-        return new Fault("busy", "The server has as many waiting requests as it takes.", wait);
+        return new Fault("busy", "The server's queue is full.", wait);
     case 502:
     case 504:
-        return new Fault("gone", "The proxy in front of the server does not reach it.", wait);
+        return new Fault("gone", "The proxy in front of the server cannot reach it.", wait);
     case 503:
         return error.code === "draining" ? new Fault("draining", "The server is stopping.", wait)
              : error.code === "model_loading" ? new Fault("loading", "The model is still loading.", wait)
@@ -100,7 +100,7 @@ export async function readiness() {
     } catch {
         // not ours
     }
-    throw new Fault("gone", "Something else than whimbrel answers at this address.");
+    throw new Fault("gone", "The server at this address is not whimbrel.");
 }
 
 // The entry of /v1/models.

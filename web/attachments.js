@@ -110,8 +110,8 @@ export class Attachments {
         this.#files.set(key, files.flatMap(one => one !== file ? [one] : fits ? [Object.assign(file, {tokens})] : []));
         this.show();
         if (!fits) {
-            throw new Error(`${file.name} has ${count(tokens)} tokens, and there is room for ${count(Math.max(room, 0))} ` +
-                            "in what the model reads at once");
+            throw new Error(`${file.name} has ${count(tokens)} tokens, and the context has room for ` +
+                            `${count(Math.max(room, 0))}`);
         }
     }
 

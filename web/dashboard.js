@@ -146,7 +146,7 @@ function gone(error) {
     failures++;
     const wait = Math.min(MAX_WAIT_MS, 1000 * 2 ** (failures - 1));
     const isGone = error instanceof TypeError || error.name === "TimeoutError";
-    const why = isGone ? "The server does not answer" : `The dashboard cannot go on: ${error.message}`;
+    const why = isGone ? "The server does not answer" : `The dashboard stopped: ${error.message}`;
     say("gone", isGone ? "Server gone" : "No numbers");
     banner(`${why}. Asking again every ${Math.round(wait / 1000)} s; the charts keep what they have.`);
     timer = setTimeout(poll, wait);

@@ -51,7 +51,7 @@ let asking = null;
 function askKey() {
     asking ??= new Promise(resolve => {
         const dialog = $("key-dialog");
-        $("key-text").textContent = hasKey() ? "The server did not take the key. Enter another one."
+        $("key-text").textContent = hasKey() ? "The server did not accept the key. Enter another one."
                                              : "This server asks for an API key.";
         $("key").value = "";
         dialog.returnValue = "";
@@ -254,7 +254,7 @@ $("export-chat").addEventListener("click", exportChat);
 $("import").addEventListener("click", () => $("import-file").click());
 $("import-file").addEventListener("change", importChosen);
 $("delete-all").addEventListener("click", async () => {
-    if (await confirmed("Delete all conversations in this browser? They cannot be brought back.", "Delete all")) {
+    if (await confirmed("Delete all conversations in this browser? This cannot be undone.", "Delete all")) {
         chat.stop();
         await store.deleteAll();
         $("settings").close();

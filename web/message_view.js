@@ -7,8 +7,8 @@ import {copyButton, count, el, icon, iconButton} from "./util.js";
 
 const NOTES = {
     stopped: "Stopped.",
-    length: "The answer reached its limit of tokens.",
-    repetition: "The model repeats itself, so the answer was ended here.",
+    length: "The answer reached its token limit.",
+    repetition: "The model was repeating itself, so the answer ends here.",
     lost: "The connection to the server was lost. The text so far is kept.",
 };
 
@@ -16,11 +16,11 @@ const HELP = {
     key: "Enter the key, then try again.",
     context: "Start a new chat, edit an earlier message to make a shorter branch, or start the server with a larger --ctx.",
     busy: "Try again in a moment.",
-    loading: "Try again when it is ready; the bar at the top shows how far it is.",
+    loading: "Try again when it is ready; the bar at the top shows its progress.",
     draining: "Try again when it is back.",
     gone: "Check that it runs (make serve) and that this address is right, then try again.",
-    refused: "Look at the settings and at the tools of this chat.",
-    server: "Try again; if it stays so, the server's log says more.",
+    refused: "Check the settings and the tools of this chat.",
+    server: "Try again. If it happens again, look at the server's log.",
 };
 
 // What is said of a server that was not there, once the banner has other news of it.

@@ -6,14 +6,14 @@ import {$, el} from "./util.js";
 // Field of the request, label, limits, and what it does.
 const NUMBERS = [
     ["temperature", "Temperature", 0, 10, 0.1, "0 always takes the likeliest token"],
-    ["top_p", "Top p", 0, 1, 0.05, "of the likeliest tokens, up to this probability"],
+    ["top_p", "Top p", 0, 1, 0.05, "the likeliest tokens, up to this probability"],
     ["top_k", "Top k", 0, 1000000, 1, "this many of the likeliest tokens; 0: all"],
     ["min_p", "Min p", 0, 1, 0.01, "drop tokens below this share of the best"],
     ["repetition_penalty", "Repetition penalty", 0.01, 10, 0.05, "1: off"],
     ["presence_penalty", "Presence penalty", -2, 2, 0.1, "0: off"],
     ["frequency_penalty", "Frequency penalty", -2, 2, 0.1, "0: off"],
     ["max_tokens", "Longest answer", 1, 10000000, 1, "in tokens"],
-    ["seed", "Seed", 0, 9007199254740991, 1, "the same seed, the same answer"],
+    ["seed", "Seed", 0, 9007199254740991, 1, "the same seed gives the same answer"],
 ];
 const WHOLE = new Set(["top_k", "max_tokens", "seed"]);
 const FIXED = {presence_penalty: 0, frequency_penalty: 0, max_tokens: "no limit", seed: "random"};

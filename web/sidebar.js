@@ -105,7 +105,7 @@ export class Sidebar {
     }
 
     async #delete(chat) {
-        if (await confirmed(`Delete \u201c${chat.title}\u201d? It cannot be brought back.`, "Delete")) {
+        if (await confirmed(`Delete \u201c${chat.title}\u201d? This cannot be undone.`, "Delete")) {
             this.#hooks.onDelete(chat.id);
             await this.#store.deleteChat(chat.id);
             this.refresh();

@@ -31,7 +31,7 @@ function openDatabase(onGone) {
         request.onsuccess = () => {
             const db = request.result;
             db.onversionchange = () => { db.close(); onGone("A newer version of this page is open in another tab."); };
-            db.onclose = () => onGone("The browser closed the store of conversations.");
+            db.onclose = () => onGone("The browser closed its storage for conversations.");
             resolve(db);
         };
     });

@@ -236,7 +236,7 @@ def test_length_is_said(chat, fake):
 def test_a_circle_is_said_and_another_answer_offered(chat, fake):
     fake.answers = [["la " * 20, Finish("length", stop_reason="repetition")], ["Paris."]]
     chat.ask("go")
-    assert chat.state() == "repetition" and "repeats itself" in chat.there("message-note")
+    assert chat.state() == "repetition" and "repeating itself" in chat.there("message-note")
     assert chat.count(at("continue")) == 0, "it would go on repeating"
     assert chat.there("retry") == "Regenerate"
     chat.press("retry")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard: what it reads, draws and says; what it does when the server goes or wants a key."""
+"""The dashboard: what it reads, draws and says; what it does when the server goes or asks for a key."""
 import json
 import pathlib
 import re
@@ -78,7 +78,7 @@ def test_the_numbers_are_right(profile, fake):
     assert numbers(page, "batch")["in a step"] == ["2.5"] * 4
     # In 200 turns of answers 40 blocks with 140 proposals, 90 of them right.
     assert numbers(page, "tokens") == {"with proposals": ["3.25"] * 4, "in all steps": ["1.45"] * 4}
-    assert numbers(page, "width") == {"where it proposes": ["3.5"] * 4, "in all steps": ["0.7"] * 4}
+    assert numbers(page, "width") == {"with proposals": ["3.5"] * 4, "in all steps": ["0.7"] * 4}
     assert {name: row[0] for name, row in numbers(page, "right").items()} == {
         "all": "64 %", "1st": "75 %", "2nd": "75 %", "3rd": "75 %"}
     assert page.text("#proposer") == "Proposals: draft scripted-draft (dflash), lookup"
@@ -129,7 +129,7 @@ def test_block_size_where_nothing_is_proposed(profile, fake):
             pass
     page = dashboard(profile, fake, Plain())
     page.pass_time(10)
-    assert numbers(page, "width") == {"where it proposes": ["0"] * 4, "in all steps": ["0"] * 4}
+    assert numbers(page, "width") == {"with proposals": ["0"] * 4, "in all steps": ["0"] * 4}
     assert numbers(page, "tokens") == {"with proposals": ["–"] * 4, "in all steps": ["1"] * 4}
     assert numbers(page, "right")["all"] == ["–"] * 4
 

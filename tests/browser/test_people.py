@@ -159,6 +159,18 @@ def test_phone(profile, fake):
     assert access.too_wide(chat) == []
 
 
+def test_numbers_of_a_wide_table_keep_their_line(profile, fake):
+    names = "one two three four five six seven eight nine".split()
+    fake.answers = [["\n".join(["| place | " + " | ".join(names) + " |", "|---|" + "---:|" * 9,
+                                "| Bay of Fundy |" + " 16.1 m |" * 9])]]
+    chat = ChatPage(profile, fake.url, width=390, height=844, phone=True)
+    chat.ask("A wide table, please")
+    assert chat.count("td[align=right]") == 9
+    lines = chat.js("""[...document.querySelectorAll('td[align=right]')].map(
+        cell => (r => (r.selectNodeContents(cell), r.getClientRects().length))(document.createRange()))""")
+    assert lines == [1] * 9 and access.too_wide(chat) == []
+
+
 def test_enlarged_twice(profile, fake):
     chat = talk(profile, fake, width=600, height=400)
     assert access.too_wide(chat) == []
