@@ -13,7 +13,7 @@ ONE = +@$(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$(ARCH)
 
 .PHONY: build kernels test unit sim checkop gpu golden-test invariance steps cli hub-test server-test browser-test check sanitize tsan soak attack described fuzz golden bench pictures \
         first first-bare own-build options install uninstall deb dist run serve chat setup model cross-x86 cross-arm format \
-        check-format clean help all
+        check-format check-kernels clean help all
 
 # Files that an earlier `sudo make` left behind would end the build in the middle.
 own-build:
@@ -94,7 +94,7 @@ install uninstall:
 
 # Archives and packages for machines that build nothing: both CPU families, kernels for NVIDIA GPUs in them (CUDA=0: without).
 DIST_ARCHES ?= x86_64 aarch64
-dist: CUDA = 1
+dist check-kernels: CUDA = 1
 dist: own-build
 	@tools/setup --for-dist $(DIST_ARCHES)
 	@[ "$(CUDA)" != 1 ] || tools/setup --kernels
@@ -102,6 +102,12 @@ dist: own-build
 	    $(MAKE) --no-print-directory $(JFLAG) -f mk/build.mk ARCH=$$arch STATIC=1 DIST=1 MODE=release CUDA=$(CUDA) program || exit 1; \
 	done
 	@tools/make-dist $(DIST_ARCHES)
+
+# The machine code of all GPU kernels, for all kinds of GPU: no spills, and the matrix unit where it should be.
+check-kernels: kernels
+	@tools/setup --nvdisasm
+	$(ONE) CUDA=1 MODE=release build/kernels/images
+	@tools/check-kernels
 
 deb: build
 	@DEB_DIR="$(or $(DEB_DIR),build)" tools/make-deb
@@ -185,6 +191,7 @@ help:
 	@echo "  make fuzz          look for crashing inputs, SECONDS=60 for each parser (needs clang)"
 	@echo "  make golden        make the golden data anew from the independent Python implementation"
 	@echo "  make cross-x86     an x86_64 program that needs the C library alone, and its tests; cross-arm: the same for aarch64"
+	@echo "  make check-kernels the machine code of the GPU kernels: spills, and who uses the matrix unit"
 	@echo "  make options       write docs/options.md anew, after a change of apps/options/options.def"
 	@echo "  make pictures      draw docs/images/*.svg anew, after a change of their data"
 	@echo "  make format        format the sources (clang-format 14); check-format only looks"
