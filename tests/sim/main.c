@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a client that is alone is planned does not depend on how clients share: of these traces
- * plans have been the same since before they did. Whoever changes how one client's requests are
- * planned puts the new number here. */
+/* What a client that is alone is planned, where pages lie on disk, too (without a disk it is what
+ * it was before clients shared: sim_plans.c). Whoever changes how one client's requests are planned
+ * puts the new number here. */
 static void lone_clients(sim_world *w)
 {
     const uint64_t expected = UINT64_C(0x6cb9e76c8515d880);
@@ -93,6 +93,7 @@ int main(int argc, char **argv)
     lone_clients(w);
     whim_free(w);
     sim_clients();
+    sim_plans();
     sim_alone();
     sim_hostile();
     return tally_finish();

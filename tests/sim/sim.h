@@ -131,6 +131,10 @@ void sim_clients(void);
  * tallied. */
 void sim_alone(void);
 
+/* What one client alone is planned, against what it was before there were shares (sim_plans.c):
+ * tallied. */
+void sim_plans(void);
+
 /* What hostile clients leave to others (sim_hostile.c): tallied. */
 void sim_hostile(void);
 
