@@ -115,6 +115,10 @@ bool whim_grammar_mask(whim_grammar_state *s, uint32_t *mask, int64_t n_word);
  * is a token and its rules can be read in few ways. */
 bool whim_grammar_is_stuck(const whim_grammar_state *s);
 
+/* Whether memory ran out for the last mask, which is why it is stuck, or for the last token, which
+ * therefore was not taken. */
+bool whim_grammar_lacks_memory(const whim_grammar_state *s);
+
 /* Take a token; false when it may not come (the state is unchanged). An end token leaves the state
  * as it is. */
 bool whim_grammar_accept(whim_grammar_state *s, int32_t id);

@@ -27,7 +27,7 @@ static void pop_add(gwalk *w, gentry *pops, int32_t node)
     if (whim_grow(&pops->pops, pops->n_pop + 1, &pops->cap_pop, sizeof *pops->pops)) {
         pops->pops[pops->n_pop++] = node;
     } else {
-        w->failed = true;
+        whim_walk_no_memory(w);
     }
 }
 
@@ -307,11 +307,13 @@ const gentry *whim_mask_entry(gwalk *w, whim_grammar *g, const whim_grammar_voca
     } else {
         memset(scratch->bits, 0, (size_t)bytes);
     }
-    if (scratch->bits == NULL) {
+    bool has_length = state >= g->n_state && partner_of(g, state) == g->string_body;
+    if (scratch->bits == NULL || (has_length && !whim_mask_of_length(g, v, state, scratch))) {
+        whim_walk_no_memory(w); /* a mask without these tokens would be another answer */
         return NULL;
     }
-    if (state >= g->n_state && partner_of(g, state) == g->string_body) {
-        return whim_mask_of_length(g, v, state, scratch) ? scratch : NULL;
+    if (has_length) {
+        return scratch;
     }
     scratch->n_pop = 0;
     whim_walk_one(w, state, w->frames[FRAME_BASE].self);

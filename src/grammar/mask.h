@@ -127,10 +127,22 @@ typedef struct gwalk {
     int64_t step_frame;
     gtodo *todo; /* of the set being made */
     int64_t n_todo, cap_todo;
-    int64_t work;  /* entries of lists that were joined since it was set to 0 */
-    int64_t looks; /* at places of sets, since then */
-    bool failed;   /* memory ran out, or the work is too much: what is walked is dead */
+    int64_t work;   /* entries of lists that were joined since it was set to 0 */
+    int64_t looks;  /* at places of sets, since then */
+    bool failed;    /* memory ran out, or the work is too much: what is walked is dead */
+    bool no_memory; /* it is memory */
 } gwalk;
+
+/* What was too much, and what ran out, is forgotten: another mask or token begins. */
+static inline void whim_walk_begin(gwalk *w)
+{
+    w->failed = w->no_memory = false;
+    w->work = w->looks = 0;
+}
+static inline void whim_walk_no_memory(gwalk *w)
+{
+    w->failed = w->no_memory = true;
+}
 
 WHIM_MUST_CHECK whim_err whim_walk_init(gwalk *w, const whim_grammar *g, int64_t max_bytes);
 void whim_walk_deinit(gwalk *w);

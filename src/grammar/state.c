@@ -12,7 +12,7 @@ typedef struct gkept {
     gconfig *cur;
     int64_t n_cur, cap_cur;
     int64_t n_frame, n_list;
-    bool ended, stuck;
+    bool ended, stuck, no_memory;
 } gkept;
 
 struct whim_grammar_state {
@@ -23,8 +23,9 @@ struct whim_grammar_state {
     int64_t n_cur, cap_cur;
     gconfig *root; /* those of it that are outside of JSON */
     int64_t n_root;
-    bool ended; /* it may end here */
-    bool stuck; /* it may not, and no token fits */
+    bool ended;     /* it may end here */
+    bool stuck;     /* it may not, and no token fits */
+    bool no_memory; /* which is why it is stuck, or the last token was not taken */
     gkept kept;
     int32_t *specials; /* special tokens that are part of marks and literals */
     int32_t n_special;
@@ -159,8 +160,7 @@ bool whim_grammar_mask(whim_grammar_state *s, uint32_t *mask, int64_t n_word)
 {
     const whim_grammar_vocab *v = s->v;
     memset(s->bits, 0, (size_t)v->n_word * sizeof *s->bits);
-    s->walk.failed = false;
-    s->walk.work = s->walk.looks = 0;
+    whim_walk_begin(&s->walk);
     for (int64_t i = 0; i < s->n_cur; i++) {
         if (whim_grammar_at(s->g, s->cur[i].state)->moves) {
             mask_place(s, s->cur[i]);
@@ -171,7 +171,8 @@ bool whim_grammar_mask(whim_grammar_state *s, uint32_t *mask, int64_t n_word)
     for (int64_t i = 0; i < v->n_word; i++) {
         any |= s->bits[i];
     }
-    s->stuck = (any == 0 || s->walk.failed) && !s->ended;
+    s->no_memory = s->walk.no_memory; /* even where it may end, it need not */
+    s->stuck = s->no_memory || ((any == 0 || s->walk.failed) && !s->ended);
     if (s->walk.failed) { /* what was found is not all, and may not be taken */
         memset(s->bits, 0, (size_t)v->n_word * sizeof *s->bits);
     }
@@ -206,10 +207,11 @@ bool whim_grammar_accept(whim_grammar_state *s, int32_t id)
     if (n == 0 || (special && !whim_ids_have(s->specials, s->n_special, id))) {
         return false;
     }
-    s->walk.failed = false;
-    s->walk.work = s->walk.looks = 0;
+    whim_walk_begin(&s->walk);
     whim_walk_many(&s->walk, special ? s->root : s->cur, special ? s->n_root : s->n_cur);
-    return whim_walk_bytes(&s->walk, bytes, n) && take_level(s, n);
+    bool fits = whim_walk_bytes(&s->walk, bytes, n), taken = fits && take_level(s, n);
+    s->no_memory = s->walk.no_memory || (fits && !taken);
+    return taken;
 }
 
 bool whim_grammar_keep(whim_grammar_state *s)
@@ -224,6 +226,7 @@ bool whim_grammar_keep(whim_grammar_state *s)
     k->n_list = s->walk.base_list;
     k->ended = s->ended;
     k->stuck = s->stuck;
+    k->no_memory = s->no_memory;
     return true;
 }
 
@@ -235,11 +238,17 @@ void whim_grammar_go_back(whim_grammar_state *s)
     s->walk.base_list = k->n_list;
     s->ended = k->ended;
     s->stuck = k->stuck;
+    s->no_memory = k->no_memory;
 }
 
 bool whim_grammar_is_stuck(const whim_grammar_state *s)
 {
     return s->stuck;
+}
+
+bool whim_grammar_lacks_memory(const whim_grammar_state *s)
+{
+    return s->no_memory;
 }
 
 bool whim_grammar_may_end(const whim_grammar_state *s)

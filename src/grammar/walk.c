@@ -18,7 +18,9 @@ enum { MAX_LOOKS = 1 << 28, MAX_LISTED = 16 << 20 };
 static bool grow(gwalk *w, void *array, int64_t need, int64_t *cap, int64_t size)
 {
     bool ok = whim_grow(array, need, cap, size);
-    w->failed = w->failed || !ok;
+    if (!ok) {
+        whim_walk_no_memory(w);
+    }
     return ok;
 }
 

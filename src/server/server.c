@@ -52,6 +52,7 @@ static const int64_t stale_default_ns = 60 * WHIM_NS_PER_S;
 
 static void reply_health(whim_exchange *ex, int status, const whim_str *body)
 {
+    status = body->failed ? 503 : status; /* memory ran out: it is not known here */
     whim_exchange_add_header(ex, "Cache-Control", "no-store");
     whim_exchange_get_notes(ex)->reason = -1; /* also a 503 is what was asked for */
     if (status == 503) {

@@ -133,6 +133,12 @@ static bool goes_in_circles(whim_choice *c)
            c->n_made >= cfg->min_tokens;
 }
 
+/* For the mask of this step, or for the token that was taken. */
+static bool lacks_memory(const whim_choice *c)
+{
+    return c->grammar != NULL && whim_grammar_lacks_memory(c->grammar);
+}
+
 whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag *diag)
 {
     whim_job *job = c->job;
@@ -140,6 +146,9 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
     if (job->cfg.max_tokens < 0) {
         whim_choice_end(c, WHIM_END_LENGTH);
         return WHIM_ERR_OK;
+    }
+    if (lacks_memory(c)) {
+        return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory");
     }
     if (c->grammar != NULL && whim_grammar_is_stuck(c->grammar)) {
         job->unfit = "the vocabulary of this model cannot write what the grammar asks for, or the "
@@ -166,6 +175,9 @@ whim_err whim_choice_pick(whim_choice *c, int64_t out, int32_t *token, whim_diag
         return WHIM_ERR_OK;
     }
     if (!whim_choice_walk(c, at - job->cfg.n_prompt, sampled->id)) {
+        if (lacks_memory(c)) {
+            return whim_fail(diag, WHIM_ERR_NO_MEMORY, "out of memory");
+        }
         return whim_fail(diag, WHIM_ERR_CORRUPT,
                          "token %d was chosen against the grammar's mask; this is a bug",
                          sampled->id);

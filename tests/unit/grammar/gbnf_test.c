@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Grammars as texts: what they take (all short texts, against the law written in C), what is
  * refused and where, and walks of recursive ones. */
+#include "base/heap/faults.h"
 #include "unit/grammar/grammar_fixture.h"
 
 #include <jansson.h>
@@ -366,6 +367,59 @@ static void too_many_readings_are_stuck(void **state)
     whim_grammar_unref(g);
 }
 
+/* Masks and tokens of an answer, until memory lacks: how many came, and whether each mask was as
+ * it is where nothing fails. */
+static int32_t walk_until_lack(whim_grammar_state *s, const uint32_t right[][N_FIXTURE_WORD],
+                               int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        uint32_t mask[N_FIXTURE_WORD];
+        assert_true(whim_grammar_mask(s, mask, N_FIXTURE_WORD));
+        if (whim_grammar_lacks_memory(s)) {
+            assert_true(whim_grammar_is_stuck(s));
+            return i;
+        }
+        assert_memory_equal(mask, right[i], sizeof mask);
+        if (!whim_grammar_accept(s, i % 2 == 0 ? '(' : 'a')) {
+            assert_true(whim_grammar_lacks_memory(s));
+            return i;
+        }
+    }
+    return n;
+}
+
+/* One of the allocations of a mask or of a token fails: that is told, or all is as it should be. A
+ * mask with some of its tokens, or with the end alone, would be another answer. */
+static void missing_memory_is_told(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    static const char text[] = "root ::= s* [c-f]{0,9}\ns ::= \"(\" \"a\" (s | [d-g]{2,9})* \")\"?";
+    uint32_t right[N][N_FIXTURE_WORD];
+    whim_grammar *g = good_gbnf(text);
+    whim_grammar_state *s = fixture_state(g);
+    whim_alloc_fail_nth(INT64_MAX); /* first they are counted */
+    for (int32_t i = 0; i < N; i++) {
+        assert_true(whim_grammar_mask(s, right[i], N_FIXTURE_WORD));
+        assert_true(whim_grammar_accept(s, i % 2 == 0 ? '(' : 'a'));
+    }
+    const int64_t n_seen = whim_alloc_seen();
+    whim_alloc_fail_nth(0);
+    whim_grammar_state_destroy(s);
+    whim_grammar_unref(g);
+    int64_t n_told = 0;
+    for (int64_t n = 1; n <= n_seen; n++) {
+        g = good_gbnf(text); /* anew: the masks of the one before are kept */
+        s = fixture_state(g);
+        whim_alloc_fail_nth(n);
+        n_told += walk_until_lack(s, right, N) < N;
+        whim_alloc_fail_nth(0);
+        whim_grammar_state_destroy(s);
+        whim_grammar_unref(g);
+    }
+    assert_true(n_told > 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +431,7 @@ int main(void)
         cmocka_unit_test(long_lists_are_cheap),
         cmocka_unit_test(callers_that_share_blanks_are_walked),
         cmocka_unit_test(too_many_readings_are_stuck),
+        cmocka_unit_test(missing_memory_is_told),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }

@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-/* Each place at first, then fewer: the time is bounded. */
+/* TEST_QUICK, for emulators and sanitizers: each place at first, then fewer. */
 enum { EACH = 40, SPREAD = 6 };
 
 /* The connection and its exchange, without which nothing can be said, and what threads still do of
@@ -26,14 +26,19 @@ typedef struct row {
     const char *name, *method, *path, *body;
     const char *at; /* what stands before the texts of the answer, which are in quotes */
     bool is_stream;
-    bool varies;   /* its length does; else it is compared where there are no texts */
-    bool is_fresh; /* its grammar is compiled each time: the schema has another title */
+    bool varies;    /* its length does; else it is compared where there are no texts */
+    bool is_fresh;  /* its grammar is compiled each time: the schema has another title */
+    bool is_kept;   /* about a response that is made before each time, whose id is put into it */
+    bool is_linked; /* a file that the page asks for, whose name is put into it */
+    int status;     /* that is right; 0: 200 */
 } row;
 
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]"
 #define FEW "\"temperature\":0,\"max_tokens\":5,\"ignore_eos\":true"
 #define QUIET "\"chat_template_kwargs\":{\"enable_thinking\":false}"
 #define TITLE "-title-"
+#define ID "resp_of_before" /* where the id of a response is put */
+enum { ID_MAX = 80 };
 #define OBJECT                                                                                \
     "{\"title\":\"" TITLE "\",\"type\":\"object\",\"properties\":{\"k\":{\"enum\":[\"a\"]}}," \
     "\"required\":[\"k\"],\"additionalProperties\":false}"
@@ -51,6 +56,9 @@ static const row rows[] = {
      "\"content\":", false},
     {"chat stream", "POST", "/v1/chat/completions", "{" HI "," FEW ",\"stream\":true}",
      "\"content\":", true},
+    {"completions stream", "POST", "/v1/completions",
+     "{\"prompt\":\"hello\"," FEW ",\"stream\":true,\"logprobs\":2,\"n\":2}",
+     "\"token_logprobs\":", true},
     {"call", "POST", "/v1/chat/completions",
      "{" HI "," TOOL "," QUIET ",\"tool_choice\":\"required\",\"temperature\":0,\"max_tokens\":60}",
      "\"name\":", false},
@@ -72,7 +80,19 @@ static const row rows[] = {
     {"responses", "POST", "/v1/responses",
      "{\"input\":\"hello\",\"temperature\":0,\"max_output_tokens\":5,\"ignore_eos\":true}",
      "\"text\":", false},
+    {"responses stream", "POST", "/v1/responses",
+     "{\"input\":\"hello\",\"temperature\":0,\"max_output_tokens\":5,\"ignore_eos\":true,"
+     "\"stream\":true}",
+     "\"delta\":", true},
+    {"response kept", "GET", "/v1/responses/" ID, "", "\"text\":", .is_kept = true},
+    {"response gone", "DELETE", "/v1/responses/" ID, "", NULL, .is_kept = true},
+    {"responses go on", "POST", "/v1/responses",
+     "{\"previous_response_id\":\"" ID "\",\"input\":\"hello\",\"temperature\":0,"
+     "\"max_output_tokens\":5,\"ignore_eos\":true}",
+     "\"text\":", .is_kept = true},
     {"messages", "POST", "/v1/messages", "{" HI "," FEW "}", "\"text\":", false},
+    {"messages stream", "POST", "/v1/messages", "{" HI "," FEW ",\"stream\":true}",
+     "\"text\":", true},
     {"count", "POST", "/v1/messages/count_tokens", "{" HI "}", NULL, false},
     {"ollama chat", "POST", "/api/chat",
      "{" HI ",\"stream\":false,\"options\":{\"temperature\":0,\"num_predict\":5}}",
@@ -80,6 +100,17 @@ static const row rows[] = {
     {"ollama generate", "POST", "/api/generate",
      "{\"prompt\":\"hello\",\"stream\":false,\"options\":{\"temperature\":0,\"num_predict\":5}}",
      "\"response\":", false},
+    {"ollama chat stream", "POST", "/api/chat",
+     "{" HI ",\"options\":{\"temperature\":0,\"num_predict\":5}}", "\"content\":", true},
+    {"ollama generate stream", "POST", "/api/generate",
+     "{\"prompt\":\"hello\",\"options\":{\"temperature\":0,\"num_predict\":5}}",
+     "\"response\":", true},
+    {"completion stream", "POST", "/completion",
+     "{\"prompt\":\"hello\",\"n_predict\":5,\"temperature\":0,\"stream\":true}",
+     "\"content\":", true},
+    {"infill", "POST", "/infill",
+     "{\"input_prefix\":\"hello\",\"input_suffix\":\"you\",\"n_predict\":5,\"temperature\":0}",
+     NULL, .status = 400},
     {"completion", "POST", "/completion",
      "{\"prompt\":\"hello\",\"n_predict\":5,\"temperature\":0,\"n_probs\":2}",
      "\"content\":", false},
@@ -88,6 +119,9 @@ static const row rows[] = {
     {"detokenize", "POST", "/detokenize", "{\"tokens\":[7,4,11,11,14]}", "\"content\":", false},
     {"template", "POST", "/apply-template", "{" HI "}", "\"prompt\":", false},
     {"models", "GET", "/v1/models", "", NULL, false},
+    {"model", "GET", "/v1/models/tiny", "", NULL, false},
+    {"ps", "GET", "/api/ps", "", NULL, .varies = true},
+    {"ollama version", "GET", "/api/version", "", NULL, false},
     {"tags", "GET", "/api/tags", "", NULL, false},
     {"show", "POST", "/api/show", "{\"model\":\"tiny\"}", NULL, false},
     {"props", "GET", "/props", "", NULL, false},
@@ -100,7 +134,13 @@ static const row rows[] = {
     {"version", "GET", "/version", "", NULL, false},
     {"page", "GET", "/", "", NULL, false},
     {"health", "GET", "/health", "", NULL, .varies = true},
-    {"unknown", "GET", "/nowhere", "", NULL, false},
+    {"livez", "GET", "/livez", "", NULL, false},
+    {"readyz", "GET", "/readyz", "", NULL, false},
+    {"dashboard", "GET", "/dashboard", "", NULL, false},
+    {"icon", "GET", "/favicon.ico", "", NULL, false},
+    {"asset", "GET", "/assets/" ID, "", NULL, .is_linked = true},
+    {"options", "OPTIONS", "/v1/models", "", NULL, .status = 204},
+    {"unknown", "GET", "/nowhere", "", NULL, .status = 404},
 };
 enum { N_ROW = sizeof rows / sizeof rows[0] };
 
@@ -171,10 +211,28 @@ static void read_texts(answer *a, const char *at)
     }
 }
 
+static char kept[ID_MAX]; /* the id of the response that was made last */
+
+/* Write all of `with` into `text` where ID stands in it. */
+static void put_id(char *text, size_t cap, const char *with)
+{
+    static char rest[4096];
+    char *at = strstr(text, ID);
+    if (at != NULL) {
+        snprintf(rest, sizeof rest, "%s", at + strlen(ID));
+        snprintf(at, cap - (size_t)(at - text), "%s%s", with, rest);
+    }
+}
+
 /* Everything until the server closes; it is stuck where that takes a minute. */
 static void ask(const row *r, answer *a)
 {
     static char request[4096];
+    static char path[256], content[4096];
+    snprintf(path, sizeof path, "%s", r->path);
+    snprintf(content, sizeof content, "%s", r->body);
+    put_id(path, sizeof path, kept);
+    put_id(content, sizeof content, kept);
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)whim_server_port(server)),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -186,7 +244,7 @@ static void ask(const row *r, answer *a)
     int n = snprintf(request, sizeof request,
                      "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                      "Content-Length: %zu\r\n\r\n%s",
-                     r->method, r->path, strlen(r->body), r->body);
+                     r->method, path, strlen(content), content);
     assert_true(n < (int)sizeof request);
     if (r->is_fresh) {
         char title[16];
@@ -206,16 +264,22 @@ static void ask(const row *r, answer *a)
     a->bytes[a->n] = '\0';
     a->status = strncmp(a->bytes, "HTTP/1.1 ", 9) == 0 ? atoi(a->bytes + 9) : 0;
     const char *body = strstr(a->bytes, "\r\n\r\n"), *length = strstr(a->bytes, "Content-Length: ");
-    a->is_whole = body != NULL &&
-                  (length != NULL && length < body ? strlen(body + 4) == (size_t)atoll(length + 16)
-                                                   : strstr(body, "\r\n0\r\n\r\n") != NULL);
-    a->n_body = body != NULL ? strlen(body + 4) : 0;
+    a->n_body = body != NULL ? a->n - (size_t)(body + 4 - a->bytes) : 0;
+    if (body == NULL || a->status == 204) {
+        a->is_whole = body != NULL && a->n_body == 0;
+    } else if (length != NULL && length < body) {
+        a->is_whole = a->n_body == (size_t)atoll(length + 16);
+    } else {
+        a->is_whole = strstr(body, "\r\n0\r\n\r\n") != NULL;
+    }
     read_texts(a, r->at);
 }
 
+/* What is being told in a stream; members of this name that are null say nothing. */
 static bool tells_error(const row *r, const answer *a)
 {
-    return r->is_stream && strstr(a->bytes, "\"error\"") != NULL;
+    return r->is_stream &&
+           (strstr(a->bytes, "\"error\":{") != NULL || strstr(a->bytes, "\"error\":\"") != NULL);
 }
 
 static bool is_like(const row *r, const answer *a, const answer *right)
@@ -223,7 +287,7 @@ static bool is_like(const row *r, const answer *a, const answer *right)
     if (r->at != NULL) {
         return strcmp(a->texts, right->texts) == 0;
     }
-    const bool is_bare = a->n_body == 0 && a->status != 200; /* an error that is its status alone */
+    const bool is_bare = a->n_body == 0 && a->status >= 400; /* an error that is its status alone */
     return r->varies || is_bare || a->n_body == right->n_body;
 }
 
@@ -252,19 +316,52 @@ static void is_idle(const row *r, int64_t n)
 
 /* --- the sweep -------------------------------------------------------------------------------- */
 
+/* Ask while no allocation fails, and keep what stands behind `mark`, up to a quotation mark. */
+static void keep(const row *maker, const char *mark)
+{
+    static answer made;
+    ask(maker, &made);
+    const char *at = strstr(made.bytes, mark);
+    assert_non_null(at);
+    at += strlen(mark);
+    snprintf(kept, sizeof kept, "%.*s", (int)strcspn(at, "\""), at);
+    is_idle(maker, 0);
+}
+
+/* What the row is about: a response that can be asked for, gone on from and deleted, or a file of
+ * the page. */
+static void prepare(const row *r)
+{
+    static const row response = {.name = "the response of before",
+                                 .method = "POST",
+                                 .path = "/v1/responses",
+                                 .body = "{\"input\":\"hello\",\"temperature\":0,"
+                                         "\"max_output_tokens\":5,\"ignore_eos\":true}"};
+    static const row page = {.name = "the page", .method = "GET", .path = "/", .body = ""};
+    if (r->is_kept) {
+        keep(&response, "\"id\":\"");
+    } else if (r->is_linked) {
+        keep(&page, "\"assets/");
+    }
+}
+
 static void sweep(const row *r)
 {
     static answer right, a;
+    const bool is_quick = getenv("TEST_QUICK") != NULL;
+    prepare(r);
     ask(r, &right); /* a first time, for what is made once */
+    prepare(r);
     whim_alloc_fail_nth(INT64_MAX);
     ask(r, &right);
     is_idle(r, 0);
     int64_t n = 1, seen = whim_alloc_seen();
-    if ((right.status != 200 && strcmp(r->name, "unknown") != 0) || !right.is_whole ||
+    if (right.status != (r->status > 0 ? r->status : 200) || !right.is_whole ||
         (r->at != NULL && right.texts[0] == '\0')) {
         fail_msg("%s: %s", r->name, right.bytes);
     }
-    for (; n <= seen; n += n < EACH ? 1 : 1 + n / SPREAD) {
+    for (; n <= seen; n += !is_quick || n < EACH ? 1 : 1 + n / SPREAD) {
+        prepare(r);
         whim_alloc_fail_nth(n);
         ask(r, &a);
         is_idle(r, n);
@@ -272,6 +369,7 @@ static void sweep(const row *r)
         check(r, &a, &right, n);
     }
     assert_true(n > 2);
+    prepare(r);
     ask(r, &a);
     assert_int_equal(a.status, right.status);
     assert_string_equal(a.texts, right.texts);
