@@ -32,11 +32,22 @@ static bool wanted_by_others(const whim_comm *comm, const whim_comm_rows *rows, 
     return wants;
 }
 
-/* Whether row i is in the message of `rank`. */
+/* Rows that a rank may give: `first` and each `row_step`th behind it. */
+static int64_t first_row(const whim_comm_rows *rows, int32_t rank)
+{
+    return rows->n_key > 0 ? rank : 0;
+}
+
+static int64_t row_step(const whim_comm *comm, const whim_comm_rows *rows)
+{
+    return rows->n_key > 0 ? comm->n_rank : 1;
+}
+
+/* Whether row i, which `rank` may give, is in its message. */
 static bool given_by(const whim_comm *comm, const whim_comm_rows *rows, int64_t i, int32_t rank)
 {
     if (rows->n_key > 0) {
-        return i % comm->n_rank == rank && wanted_by_others(comm, rows, i, rank);
+        return wanted_by_others(comm, rows, i, rank);
     }
     return is_of(rows, rows->keys[i], rank) &&
            (rows->wanted_by_each == 0 || !wanted_by(comm, rows, i, rank));
@@ -60,7 +71,7 @@ static int64_t piece_move(const whim_comm *comm, const whim_comm_team *team,
     const char *told = gives ? NULL : whim_comm_told(comm, rank);
     int64_t len = whim_comm_max(0, whim_comm_min(m->bytes - begin, WHIM_COMM_PIECE));
     whim_comm_part own = whim_comm_share(team, len, 1);
-    for (; m->row < rows->n && m->at < begin + len; m->row++) {
+    for (; m->row < rows->n && m->at < begin + len; m->row += row_step(comm, rows)) {
         if (!given_by(comm, rows, m->row, rank)) {
             continue;
         }
@@ -88,10 +99,11 @@ static int64_t messages_find(const whim_comm *comm, const whim_comm_rows *rows, 
     *total = 0;
     for (int32_t r = 0; r < comm->n_rank; r++) {
         int64_t n = 0;
-        for (int64_t i = 0; i < rows->n; i++) {
+        int64_t first = first_row(rows, r);
+        for (int64_t i = first; i < rows->n; i += row_step(comm, rows)) {
             n += given_by(comm, rows, i, r);
         }
-        messages[r] = (message){.bytes = n * rows->row_bytes};
+        messages[r] = (message){.bytes = n * rows->row_bytes, .row = first};
         most = whim_comm_max(most, messages[r].bytes);
         *total += messages[r].bytes;
     }
