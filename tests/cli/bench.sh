@@ -40,9 +40,11 @@ expect_python "collectives between ranks" "
 rows = [json.loads(line) for line in text.splitlines()]
 assert [r['ranks'] for r in rows] == [3] * len(rows) and 1048576 in [r.get('bytes') for r in rows]
 assert all(r[k] > 0 for r in rows if 'bytes' in r for k in ('all_reduce_us', 'all_gather_us', 'broadcast_us')), rows
-assert [r['expert_rows'] for r in rows if r.get('experts_us', 0) > 0] == [1, 8], rows"
+assert [r['expert_rows'] for r in rows if r.get('experts_us', 0) > 0] == [1, 8], rows
+assert [r['step_rows'] for r in rows if min(r.get('as_one_us', 0), r.get('choices_first_us', 0)) > 0] == [170], rows"
 run_it bench --ranks 2 -r 1
-expect "as a table" 0 out "all_reduce" out "1048576" out "8 rows of each to experts and back: "
+expect "as a table" 0 out "all_reduce" out "1048576" out "8 rows of each to experts and back: " \
+    out "2 ranks, 256 rows of each to experts: "
 run_it bench --ranks 1
 expect "one rank has nobody to talk to" 2 err "from 2 to 64"
 run_it bench "$tiny" -b 600
