@@ -2,6 +2,7 @@
 /* The grammar of calls: every tool's call in the spelling of the model's template, arguments by the
  * tool's schema. Between tags an argument that may be a string is free text up to its end tag;
  * others are JSON by their schema. */
+#include "base/alloc.h"
 #include "base/json.h"
 #include "chat/answer_impl.h"
 #include "chat/tools/parser.h"
@@ -25,6 +26,15 @@ static json_t *object_schema(const json_t *function)
     return schema;
 }
 
+/* Whether the parser finds the end of a name, and Python would take it for one. */
+static bool is_python_word(const char *word)
+{
+    return strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789.-") ==
+               strlen(word) &&
+           word[0] != '\0' && strchr("0123456789.-", word[0]) == NULL &&
+           strlen(word) <= WHIM_WORD_MAX;
+}
+
 /* The name, in quotes where the call is an object. */
 static whim_grammar_node call_name(whim_answer *a, const whim_tool_words *words,
                                    const json_t *function)
@@ -34,6 +44,13 @@ static whim_grammar_node call_name(whim_answer *a, const whim_tool_words *words,
     size_t n = json_string_length(name);
     if (words->form != WHIM_TOOLS_OBJECT) {
         bool has_id = words->call_id != NULL && strstr(text, words->call_id) != NULL;
+        if (words->form == WHIM_TOOLS_PYTHON && !is_python_word(text)) {
+            return whim_gb_fail(
+                a->b, WHIM_ERR_INVALID,
+                "a tool is called \"%.80s\": this model's calls are Python, where a "
+                "name has letters, digits and _ only, and at most %d bytes",
+                text, WHIM_WORD_MAX);
+        }
         bool good = !has_id && n > 0 && n <= WHIM_WORD_MAX && strcspn(text, "\n<>[]{}\"'") == n &&
                     text[0] != ' ' && text[n - 1] != ' ';
         return good ? whim_answer_text(a, text)
@@ -171,6 +188,49 @@ static whim_grammar_node tag_arguments(whim_answer *a, const whim_tool_words *wo
     return loose ? loose_parameters(a, words, schema) : listed_parameters(a, words, schema, path);
 }
 
+/* --- a list in Python ------------------------------------------------------------------------- */
+
+/* Values are JSON: the parser takes true, false and null as well. */
+static whim_grammar_node python_arguments(whim_answer *a, const json_t *function, const char *path,
+                                          bool loose)
+{
+    const json_t *schema = json_object_get(function, "parameters"), *more;
+    const json_t *properties = json_object_get(schema, "properties");
+    const char *key;
+    json_t *property;
+    glist members = {0};
+    if (!loose) {
+        whim_answer_check_root(a, schema, path);
+    }
+    more = json_object_get(schema, "additionalProperties");
+    if (loose || (json_object_size(properties) == 0 && !json_is_false(more))) {
+        whim_grammar_node any = whim_grammar_regex(a->b, "[A-Za-z_][A-Za-z0-9_]{0,63}=", "tools");
+        int32_t member[] = {any, whim_answer_json_value(a, NULL, json_true(), "tools"),
+                            GM_REPEATED};
+        return whim_gb_members(a->b, member, 1, false);
+    }
+    json_object_foreach((json_t *)properties, key, property)
+    {
+        char where[256];
+        snprintf(where, sizeof where, "%s.properties.%.80s", path, key);
+        if (!is_python_word(key)) {
+            (void)whim_gb_fail(
+                a->b, WHIM_ERR_INVALID,
+                "%s: this model's calls are Python, where a name has letters, digits "
+                "and _ only, and at most %d bytes",
+                where, WHIM_WORD_MAX);
+        }
+        whim_glist_add(a->b, &members,
+                       whim_gb_seq(a->b, whim_answer_text(a, key), whim_answer_text(a, "=")));
+        whim_glist_add(a->b, &members, whim_answer_json_value(a, schema, property, where));
+        whim_glist_add(a->b, &members, is_required(schema, key) ? GM_REQUIRED : GM_OPTIONAL);
+    }
+    whim_grammar_node all = members.n > 0 ? whim_gb_members(a->b, members.ids, members.n / 3, false)
+                                          : whim_answer_text(a, "");
+    whim_free(members.ids);
+    return all;
+}
+
 /* --- all tools -------------------------------------------------------------------------------- */
 
 static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
@@ -190,9 +250,10 @@ static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
                  rule->tool_at == NULL ? i : (size_t)rule->tool_at[i], rule->tool_schema);
         const json_t *schema = loose ? NULL : json_object_get(function, "parameters");
         whim_grammar_node arguments =
-            words->form == WHIM_TOOLS_TAGGED ? tag_arguments(a, words, function, path, loose)
-            : words->quote != NULL           ? whim_answer_marked_object(a, schema, path)
-                                             : json_arguments(a, function, path, loose);
+            words->form == WHIM_TOOLS_TAGGED   ? tag_arguments(a, words, function, path, loose)
+            : words->form == WHIM_TOOLS_PYTHON ? python_arguments(a, function, path, loose)
+            : words->quote != NULL             ? whim_answer_marked_object(a, schema, path)
+                                               : json_arguments(a, function, path, loose);
         whim_glist_add(a->b, &calls,
                        whim_gb_seq(a->b, whim_answer_text(a, words->written.function),
                                    call_name(a, words, function),

@@ -64,10 +64,12 @@ static whim_grammar_node free_part(whim_answer *a)
     const char *const both[] = {tags->open, tags->function};
     const char *const *marks = tags->open == NULL ? both + 1 : both;
     int32_t n = (tags->open != NULL) + (tags->function != NULL);
-    if (n ==
-        0) { /* the parser takes what begins as an object, or stands behind the mark, for a call */
-        whim_grammar_node said = whim_gb_seq(a->b, whim_grammar_regex(a->b, "[^{<\\s]", "tools"),
-                                             whim_grammar_text_without(a->b, &tags->prefix, 1));
+    if (n == 0) { /* the parser takes what begins as a call, or stands behind the mark, for one */
+        whim_grammar_node first =
+            whim_grammar_regex(a->b, tags->list ? "[^{\\[<\\s]" : "[^{<\\s]", "tools");
+        whim_grammar_node said = whim_gb_seq(
+            a->b, first,
+            whim_grammar_text_without(a->b, &tags->prefix, tags->prefix != NULL ? 1 : 0));
         return whim_gb_any_of(a->b, whim_gb_optional(a->b, said), whim_answer_calls(a, true));
     }
     return whim_gb_seq(a->b, whim_grammar_text_without(a->b, marks, n),

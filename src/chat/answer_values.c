@@ -101,11 +101,12 @@ static whim_grammar_node but_not_read_as(whim_answer *a, whim_grammar_node text,
 static whim_grammar_node free_text(whim_answer *a)
 {
     const whim_tool_words *words = a->rule->format.tools;
-    const char *marks[WHIM_N_VALUE_END];
+    const char *marks[WHIM_N_VALUE_END + 1];
     int32_t n = 0;
-    for (int i = 0; i < WHIM_N_VALUE_END; i++) {
-        if (words->value_ends[i] != NULL) {
-            marks[n++] = words->value_ends[i];
+    for (int i = 0; i <= WHIM_N_VALUE_END; i++) {
+        const char *mark = i < WHIM_N_VALUE_END ? words->value_ends[i] : words->text_open;
+        if (mark != NULL) {
+            marks[n++] = mark;
         }
     }
     a->free_text = a->free_text >= 0 ? a->free_text : whim_grammar_text_without(a->b, marks, n);
@@ -145,7 +146,7 @@ static const char fixing[] = "const enum";
 
 static bool holds_end(const whim_tool_words *words, const char *text)
 {
-    bool holds = false;
+    bool holds = words->text_open != NULL && strstr(text, words->text_open) != NULL;
     for (int i = 0; i < WHIM_N_VALUE_END; i++) {
         const char *end = words->value_ends[i];
         holds = holds || (end != NULL && strstr(text, end) != NULL);
@@ -166,7 +167,7 @@ static whim_grammar_node fixed_texts(whim_answer *a, const json_t *property, con
         }
         if (holds_end(a->rule->format.tools, json_string_value(value))) {
             (void)whim_gb_fail(a->b, WHIM_ERR_INVALID,
-                               "%s lists a text with a tag that ends this model's arguments", path);
+                               "%s lists a text with a tag of this model's arguments", path);
         }
         whim_glist_add(a->b, &texts,
                        whim_grammar_literal(a->b, json_string_value(value),

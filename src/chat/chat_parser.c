@@ -13,7 +13,8 @@ static const struct {
     whim_tool_byte_fn *step;
 } forms[] = {[WHIM_TOOLS_OBJECT] = {whim_object_start, whim_object_step},
              [WHIM_TOOLS_NAMED] = {whim_named_start, whim_named_step},
-             [WHIM_TOOLS_TAGGED] = {whim_tag_call_start, whim_tag_call_step}};
+             [WHIM_TOOLS_TAGGED] = {whim_tag_call_start, whim_tag_call_step},
+             [WHIM_TOOLS_PYTHON] = {whim_python_start, whim_python_step}};
 
 static bool has_channels(const whim_chat_parser *p)
 {
@@ -151,7 +152,8 @@ void whim_tool_again(whim_chat_parser *p, char c, whim_tool_byte_fn *first, whim
 static bool begins_bare(const whim_chat_parser *p, char c)
 {
     const whim_tool_words *set = p->cfg.format.tools;
-    return c == '{' && !p->said && p->n_tag == 0 && set->open == NULL && set->function == NULL;
+    bool begins = (c == '{' && set->form == WHIM_TOOLS_OBJECT) || (c == '[' && set->list);
+    return begins && !p->said && p->n_tag == 0 && set->open == NULL && set->function == NULL;
 }
 
 void whim_tool_text(whim_chat_parser *p, char c)
@@ -247,8 +249,9 @@ void whim_chat_parser_destroy(whim_chat_parser *p)
 {
     if (p != NULL) {
         whim_str *const texts[] = {
-            &p->out,       &p->raw,      &p->object.name, &p->object.pending, &p->named.name,
-            &p->call.name, &p->call.key, &p->call.value,  &p->call.seen,      &p->channels.name};
+            &p->out,        &p->raw,           &p->object.name, &p->object.pending,
+            &p->named.name, &p->call.name,     &p->call.key,    &p->call.value,
+            &p->call.seen,  &p->channels.name, &p->python.name, &p->python.key};
         for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
             whim_str_deinit(texts[i]);
         }

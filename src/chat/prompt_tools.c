@@ -26,6 +26,8 @@ static const char calls_source[] =
     "{{ key[0] ~ k ~ key[1 if value is string else 2] ~ (value if value is string else value | "
     "tojson) ~ shut }}"
     "{% endfor %}{% endif %}{% endmacro %}"
+    "{% macro python(v) %}{% for k, x in v.items() %}{{ ', ' if not loop.first }}{{ k ~ '=' }}"
+    "{{ x | tojson }}{% endfor %}{% endmacro %}"
     "{% macro marked(v) %}{% if v is string %}{{ quote ~ v ~ quote }}{% elif v is mapping %}{{ '{' "
     "}}"
     "{% for k, x in v.items() %}{{ ',' if not loop.first }}{{ k ~ ':' }}{{ marked(x) }}{% endfor %}"
@@ -36,6 +38,7 @@ static const char calls_source[] =
     "{{ call if loop.first or not all }}"
     "{{ function[0] }}{{ f.name | tojson if form == 'object' else f.name }}{{ function[1] }}"
     "{{ tagged(f) if form == 'tagged' else f.arguments if f.arguments is string "
+    "else python(f.arguments) if form == 'python' "
     "else marked(f.arguments) if quote else f.arguments | tojson }}"
     "{{ function_end }}{{ call_end if loop.last or not all }}{% endfor %}";
 
@@ -85,6 +88,7 @@ static whim_err calls_compile(const whim_tool_words *w, whim_template **out, whi
     static const char *const forms[] = {[WHIM_TOOLS_OBJECT] = "object",
                                         [WHIM_TOOLS_NAMED] = "named",
                                         [WHIM_TOOLS_TAGGED] = "tagged",
+                                        [WHIM_TOOLS_PYTHON] = "python",
                                         [WHIM_TOOLS_CHANNELS] = "channels"};
     whim_str source = {0};
     whim_str_printf(

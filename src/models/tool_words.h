@@ -11,6 +11,7 @@ typedef enum whim_tool_form {
     WHIM_TOOLS_OBJECT,   /* a JSON object with the name and the arguments */
     WHIM_TOOLS_NAMED,    /* the name between tags, then the arguments as a JSON object */
     WHIM_TOOLS_TAGGED,   /* tags for the name and for every argument */
+    WHIM_TOOLS_PYTHON,   /* a list of calls as Python has them */
     WHIM_TOOLS_CHANNELS, /* an answer is messages with headers; a call's names its function */
 } whim_tool_form;
 
@@ -25,8 +26,8 @@ typedef struct whim_tool_words {
     const char *mark;
     bool tight;              /* it counts after all: there is none between tags */
     bool thoughts_hold_tags; /* a tag inside of reasoning is part of it and begins no call */
-    /* For the parser. Without `open` and `function` an answer that begins as an object is a call,
-     * if its name is one of the tools'. */
+    /* For the parser. Without `open` and `function` an answer that begins as an object (or as a
+     * list, in forms that have one) is a call, if its name is one of the tools'. */
     const char *open, *close;
     const char *prefix;                  /* may stand before such an answer, and is dropped */
     bool list;                           /* objects are in a list */
@@ -42,6 +43,8 @@ typedef struct whim_tool_words {
     const char *key_end, *value;
     /* TAGGED: behind a key, where the tag itself says whether its value is text or JSON. */
     const char *as_text, *as_json;
+    /* TAGGED: a value that begins with the first goes on, whatever it holds, up to the second. */
+    const char *text_open, *text_end;
     bool padded; /* one newline at either end of a value belongs to the tags */
     /* What ends a value: its end tag with the newline and without, and tags at the beginning of a
      * line that show that it is missing. */

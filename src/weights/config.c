@@ -72,6 +72,18 @@ static whim_err find_class(const whim_json_scope *top, const whim_arch_list *arc
     return WHIM_ERR_OK;
 }
 
+/* Whether a model type goes with the class: its own, an older one, or that of a class which is read
+ * in the same way. Tools that save a multimodal model's text alone mix the two. */
+static bool goes_with(const found_arch *found, const char *type)
+{
+    const whim_arch_class *as = found->as;
+    bool same = as->old_type != NULL && strcmp(type, as->old_type) == 0;
+    for (const whim_arch_class *c = found->arch->classes; c->name != NULL && !same; c++) {
+        same = c->defaults == as->defaults && strcmp(type, c->type) == 0;
+    }
+    return same;
+}
+
 /* "architectures" says what the weights are for; "model_type" must not contradict it. */
 static whim_err find_arch(const whim_json_scope *top, const whim_arch_list *archs, found_arch *out)
 {
@@ -90,8 +102,7 @@ static whim_err find_arch(const whim_json_scope *top, const whim_arch_list *arch
                                   : arch_refuse(top, archs, "model_type", type);
     }
     const whim_arch_class *as = out->as;
-    if (type != NULL && !out->arch->draft && strcmp(type, as->type) != 0 &&
-        (as->old_type == NULL || strcmp(type, as->old_type) != 0)) {
+    if (type != NULL && !out->arch->draft && !goes_with(out, type)) {
         return whim_fail(top->diag, WHIM_ERR_UNSUPPORTED,
                          "%s: \"model_type\" is \"%.64s\", expected \"%s\" beside %s", top->path,
                          type, as->type, as->name);

@@ -220,7 +220,8 @@ static void behind_byte(whim_chat_parser *p, char c)
         return;
     }
     bool gap = (h->in_list && c == ',') || (is_bare(p) && (c == ';' || c == ','));
-    if (p->n_tag == 0 && (gap || (c == '{' && is_bare(p)))) {
+    bool next = c == '{' && !h->in_list && (is_bare(p) || words->list); /* in lines, say */
+    if (p->n_tag == 0 && (gap || next)) {
         object_begin(h, AT_OBJECT);
         p->sent = false;
         if (c == '{') {
@@ -231,7 +232,7 @@ static void behind_byte(whim_chat_parser *p, char c)
     if (p->n_tag == 0 && h->in_list && c == ']') {
         h->in_list = false;
         h->state = BEHIND;
-        if (words->close[0] == '\0') {
+        if (is_bare(p) || words->close[0] == '\0') {
             whim_tool_leave(p);
         }
         return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the parser of answers: its state, and what the forms of calls share. Bytes go one by one
  * through the stage of reasoning, then either through the text around calls (chat_parser.c) or
- * through the parser of the call's form (object.c, named.c, tags.c). Answers that are messages with
+ * through the parser of the call's form (object.c, named.c, tags.c,
+ * python.c). Answers that are messages with
  * headers go through channels.c alone, with their reasoning.
  *
  * A call is sent (CALL_BEGIN) as soon as its name is known and its arguments begin. Until then its
@@ -50,6 +51,7 @@ typedef struct whim_tag_call {
     bool first;            /* no parameter was sent yet */
     bool at_start;         /* of a value: nothing of it came yet */
     bool streaming;        /* the value is a string and being sent */
+    bool wrapped;          /* it is a text up to an end of its own */
     bool repeated;         /* the parameter came before: this value is dropped */
     bool as_text, as_json; /* its tag says so */
     uint32_t types;
@@ -57,6 +59,17 @@ typedef struct whim_tag_call {
     whim_str name, key, value;
     whim_str seen; /* the keys so far, each between line ends */
 } whim_tag_call;
+
+typedef struct whim_python_call {
+    int32_t state;
+    whim_json_walk walk; /* the arguments as JSON */
+    char quote;          /* of the text at work, or none */
+    bool escaped;        /* a backslash came before */
+    bool comma;          /* one came, and waits for what it is before */
+    int32_t n_word;      /* of True and the like, or of an escape with digits */
+    char word[16];
+    whim_str name, key;
+} whim_python_call;
 
 typedef struct whim_channels {
     int32_t state;
@@ -85,6 +98,7 @@ struct whim_chat_parser {
     whim_object_call object;
     whim_named_call named;
     whim_tag_call call;
+    whim_python_call python;
     whim_channels channels;
 };
 
@@ -135,6 +149,8 @@ void whim_marked_step(whim_chat_parser *p, char c);
 void whim_tag_call_start(whim_chat_parser *p, bool at_function);
 void whim_tag_call_step(whim_chat_parser *p, char c);
 void whim_tag_call_finish(whim_chat_parser *p);
+void whim_python_start(whim_chat_parser *p, bool at_function);
+void whim_python_step(whim_chat_parser *p, char c);
 
 /* --- channels.c: an answer that is messages with headers --- */
 void whim_channels_step(whim_chat_parser *p, char c);

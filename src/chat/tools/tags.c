@@ -19,6 +19,7 @@ enum { MAX_SEEN = 64 << 10 };
 
 /* Also the order of value_ends, where the first two are the end with and without its newline. */
 enum { TAG_FUNCTION, TAG_PARAMETER_END, TAG_PARAMETER, TAG_FUNCTION_END, TAG_CLOSE, N_TAG };
+enum { WRAPPED = WHIM_N_VALUE_END }; /* in the same order: text_open, then text_end */
 
 static const whim_tool_words *tags_of(const whim_chat_parser *p)
 {
@@ -87,7 +88,7 @@ static void value_begin(whim_chat_parser *p)
                    : whim_tool_types(p->cfg.tools, whim_str_text(&t->name), whim_str_text(&t->key));
     t->types = t->as_text ? WHIM_TYPE_STRING : t->as_json ? 0 : t->types;
     t->at_start = true;
-    t->streaming = false;
+    t->streaming = t->wrapped = false;
     t->walk = (whim_json_walk){0};
     whim_str_clear(&t->value);
     if (t->types == WHIM_TYPE_STRING) {
@@ -426,13 +427,15 @@ static void value_step(whim_chat_parser *p, char c)
 {
     const whim_tool_words *set = tags_of(p);
     const bool in_string = !p->call.streaming && p->call.walk.phase == WHIM_JSON_STRING;
-    const char *tags[WHIM_N_VALUE_END];
-    for (int i = 0; i < WHIM_N_VALUE_END; i++) {
+    const char *tags[WHIM_N_VALUE_END + 2] = {NULL};
+    for (int i = 0; i < WHIM_N_VALUE_END && !p->call.wrapped; i++) {
         const char *tag = set->value_ends[i];
         tags[i] = in_string && tag != NULL && tag[0] != '\n' ? NULL : tag;
     }
+    tags[WRAPPED] = p->call.at_start ? set->text_open : NULL;
+    tags[WRAPPED + 1] = p->call.wrapped ? set->text_end : NULL;
     bool padding = set->padded && p->call.at_start && p->n_tag == 0 && c == '\n';
-    int match = padding ? -2 : whim_tool_match(p, tags, WHIM_N_VALUE_END, c);
+    int match = padding ? -2 : whim_tool_match(p, tags, WRAPPED + 2, c);
     if (match == -1) {
         return;
     }
@@ -440,10 +443,18 @@ static void value_step(whim_chat_parser *p, char c)
         whim_tool_again(p, c, value_byte, value_step);
         return;
     }
+    p->n_tag = 0;
+    if (match == WRAPPED) {
+        p->call.wrapped = true;
+        p->call.at_start = false;
+        if (!p->call.streaming) {
+            become_string(p);
+        }
+        return;
+    }
     value_end(p);
     p->call.state = BETWEEN;
-    p->n_tag = 0;
-    if (match >= TAG_PARAMETER) { /* another tag stands in for the missing one */
+    if (match >= TAG_PARAMETER && match < WRAPPED) { /* another tag stands in for the missing one */
         take_tag(p, match);
     }
 }

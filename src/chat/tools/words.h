@@ -14,6 +14,10 @@
 #define WHIM_HARMONY_MESSAGE "<|message|>"
 #define WHIM_HARMONY_END "<|end|>"
 
+/* Those of no model of its own (words_shared.c). */
+extern const whim_tool_words whim_tool_words_shared[];
+extern const int32_t whim_tool_words_n_shared;
+
 /* For models whose templates print no tools. */
 const whim_tool_words *whim_tool_words_usual(void);
 

@@ -276,6 +276,13 @@ static whim_err read_awq(whim_scheme *out, const whim_json_scope *s)
 static whim_err read_scheme(whim_scheme *out, whim_arena *arena, const whim_json_scope *s)
 {
     const char *method = NULL;
+    if (!whim_json_has(s, "quant_method") && whim_json_has(s, "bits")) {
+        return whim_fail(s->diag, WHIM_ERR_UNSUPPORTED,
+                         "%s: \"%squant_method\" is missing beside \"%sbits\": that is a quantised "
+                         "MLX model, which cannot be read; use the unquantised model or a GGUF "
+                         "file",
+                         s->path, s->prefix, s->prefix);
+    }
     WHIM_TRY(whim_json_require(s, "quant_method"));
     WHIM_TRY(whim_json_get_string(s, "quant_method", &method));
     if (strcmp(method, "fp8") == 0) {

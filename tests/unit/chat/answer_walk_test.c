@@ -8,10 +8,35 @@
 #include "chat/tools/words.h"
 #include "unit/grammar/schema_validator.h"
 
-static const char *const forms[] = {
-    "hermes",      "llama3",        "calls-list",  "toolcall",        "tool_calls", "calls-args",
-    "functionary", "harmony",       "pairs-tight", "pairs",           "sections",   "marked",
-    "dsml",        "dsml-function", "deepseek",    "deepseek-fenced", "xml",        "invoke"};
+static const char *const forms[] = {"hermes",
+                                    "llama3",
+                                    "calls-list",
+                                    "toolcall",
+                                    "tool_calls",
+                                    "calls-args",
+                                    "functionary",
+                                    "harmony",
+                                    "pairs-tight",
+                                    "pairs",
+                                    "sections",
+                                    "marked",
+                                    "dsml",
+                                    "dsml-function",
+                                    "deepseek",
+                                    "deepseek-fenced",
+                                    "xml",
+                                    "invoke",
+                                    "seed",
+                                    "params",
+                                    "mcp",
+                                    "python",
+                                    "python-tags",
+                                    "bare",
+                                    "bare-list",
+                                    "actions",
+                                    "calls-list-ids",
+                                    "tool_call-list",
+                                    "tool_calls-lines"};
 
 /* Properties that tags, quotes and words of another type can be mistaken in. */
 static const char *const properties[] = {

@@ -316,8 +316,27 @@ static void list_rows(void **state)
         {"<TOOLCALL>[{\"name\": \"f\", \"arguments\": {}}, {\"name\": 3}]</TOOLCALL> z",
          " 0:fargs[{}] endc[{\"name\": 3}]z]"},
     };
+    static const row bare[] = {
+        {"[{\"name\": \"f\", \"arguments\": {\"i\": 1}}, {\"name\": \"f\"}] so",
+         " 0:fargs[{\"i\": 1}] endc[{\"name\": \"f\"}] so]"},
+        {"[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": {}}] so",
+         " 0:fargs[{}] end 1:fargs[{}] endc[so]"},
+        {"{\"name\": \"f\", \"arguments\": {}}", " 0:fargs[{}] end"},
+        {"[{\"name\": \"Ada\"}]", "c[[{\"name\": \"Ada\"}]]"},
+        {"[1, {\"a\": 2}]", "c[[1, {\"a\": 2}]]"},
+        {"so [{\"name\": \"f\", \"arguments\": {}}]",
+         "c[so [{\"name\": \"f\", \"arguments\": {}}]]"},
+    };
+    static const row lines[] = {
+        {"so\n<tool_calls>\n{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"g\", "
+         "\"arguments\": {}}\n</tool_calls>\nz",
+         "c[so] 0:fargs[{}] end 1:gargs[{}] endc[z]"},
+        {"<tool_calls>\nno", "c[<tool_calls>\nno]"},
+    };
     check_rows("calls-list", rows, COUNT(rows));
     check_rows("toolcall", closed, COUNT(closed));
+    check_rows("bare-list", bare, COUNT(bare));
+    check_rows("tool_calls-lines", lines, COUNT(lines));
 }
 
 static void named_rows(void **state)
@@ -633,8 +652,10 @@ static void invoke_cuts(void **state)
 static void json_cuts(void **state)
 {
     (void)state;
-    static const char *const forms[] = {"llama3",      "calls-list", "toolcall",       "calls-args",
-                                        "functionary", "deepseek",   "deepseek-fenced"};
+    static const char *const forms[] = {
+        "llama3",   "calls-list",      "toolcall", "calls-args", "functionary",
+        "deepseek", "deepseek-fenced", "sections", "tool_calls", "tool_calls-lines",
+        "bare",     "bare-list",       "actions",  "mcp",        "tool_call-list"};
     for (size_t i = 0; i < COUNT(forms); i++) {
         cuts_do_not_matter(forms[i], 400);
     }

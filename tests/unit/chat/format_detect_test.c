@@ -59,6 +59,35 @@ static void calls_tell_their_words(void **state)
         {"pairs",
          EACH_CALL("\n<tool_call>{{ f.name }}\n" EACH_ARGUMENT(
              "<arg_key>{{ k }}</arg_key>\n<arg_value>{{ v }}</arg_value>\n") "</tool_call>")},
+        {"python", EACH_CALL("{{ '[' if loop.first else ', ' }}{{ f.name }}(" EACH_ARGUMENT(
+                       "{{ k }}={{ v | tojson }}") "){{ ']' if loop.last }}")},
+        {"python-tags", EACH_CALL("<|tool_call_start|>[{{ f.name }}(" EACH_ARGUMENT(
+                            "{{ k }}='{{ v }}'") ")]<|tool_call_end|>")},
+        {"bare", EACH_CALL("{\"name\": \"{{ f.name }}\", \"arguments\": {{ f.arguments | tojson "
+                           "}}{{ '}' }}")},
+        {"bare-list", EACH_CALL("{{ '[' if loop.first else ', ' }}{\"name\": \"{{ f.name }}\", "
+                                "\"arguments\": {{ f.arguments | tojson }}{{ '}' }}{{ ']' if "
+                                "loop.last }}")},
+        {"calls-list-ids",
+         EACH_CALL("[TOOL_CALLS] [{\"id\": \"{{ c.id }}\", \"name\": \"{{ f.name }}\", "
+                   "\"arguments\": {{ f.arguments | tojson }}{{ '}]' }}")},
+        {"tool_call-list",
+         EACH_CALL("<|tool_call|>[{\"name\": \"{{ f.name }}\", \"arguments\": {{ f.arguments | "
+                   "tojson(indent=4) }}{{ '}]' }}")},
+        {"tool_calls-lines",
+         EACH_CALL("<tool_calls>\n{\"name\": \"{{ f.name }}\", \"arguments\": {{ f.arguments | "
+                   "tojson }}{{ '}' }}\n</tool_calls>")},
+        {"actions",
+         EACH_CALL("<|action_start|><|plugin|>\n{\"name\": \"{{ f.name }}\", \"arguments\": {{ "
+                   "f.arguments | tojson }}{{ '}' }}<|action_end|>")},
+        {"mcp",
+         EACH_CALL("<use_mcp_tool>\n<server_name>default</server_name>\n<tool_name>{{ f.name "
+                   "}}</tool_name>\n<arguments>\n{{ f.arguments | tojson "
+                   "}}\n</arguments>\n</use_mcp_tool>")},
+        {"seed", EACH_CALL("<seed:tool_call>\n<function={{ f.name }}>\n" EACH_ARGUMENT(
+                     "<parameter={{ k }}>{{ v }}</parameter>\n") "</function>\n</seed:tool_call>")},
+        {"params", EACH_CALL("<function name=\"{{ f.name }}\">" EACH_ARGUMENT(
+                       "<param name=\"{{ k }}\">{{ v }}</param>") "</function>")},
         {"pairs-tight",
          EACH_CALL("<tool_call>{{ f.name }}" EACH_ARGUMENT(
              "<arg_key>{{ k }}</arg_key><arg_value>{{ v }}</arg_value>") "</tool_call>")},

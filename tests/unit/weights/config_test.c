@@ -143,6 +143,10 @@ static void reads_hybrids(void **state)
     c = good_config("{\"model_type\": \"qwen3_5_moe_text\"}");
     assert_true(c.moe.n_expert == 256 && c.moe.top_k == 8 && c.moe.d_shared == 512 &&
                 c.moe.renormalize);
+    /* as tools write it that keep a multimodal model's text alone */
+    c = good_config("{\"architectures\": [\"Qwen3_5MoeForConditionalGeneration\"],"
+                    "\"model_type\": \"qwen3_5_moe_text\", \"num_experts\": 180}");
+    assert_true(c.moe.n_expert == 180 && whim_config_n_gdn(&c) == 30);
     c = good_config("{\"model_type\": \"qwen3_next\", \"full_attention_interval\": 2}");
     assert_string_equal(c.arch->name, "qwen3_next");
     assert_true(whim_config_n_attn(&c) == 24 && c.moe.n_expert == 512 && c.moe.top_k == 10);

@@ -75,6 +75,38 @@ static void dsml_rows(void **state)
     check_rows("dsml", rows, COUNT(rows));
 }
 
+/* A text that says so goes on up to an end of its own. */
+static void params_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"so\n<function name=\"f\"><param name=\"s\"><![CDATA[a</param>\n<b>]]></param><param "
+         "name=\"i\">2</param></function>\n<function name=\"g\"></function> z",
+         "c[so] 0:fargs[{\"s\": \"a</param>\\n<b>\", \"i\": 2}] end 1:gargs[{}] endc[z]"},
+        {"<function name=\"f\"><param name=\"o\"><![CDATA[{}]]></param><param "
+         "name=\"s\"><![CDA]]></param></function>",
+         " 0:fargs[{\"o\": \"{}\", \"s\": \"<![CDA]]>\"}] end"},
+        {"<function name=\"f\"><param name=\"s\">x<![CDATA[</param></function>",
+         " 0:fargs[{\"s\": \"x<![CDATA[\"}] end"},
+        {"<function name=\"f\"><param name=\"s\"><![CDATA[</param></function>",
+         " 0:fargs[{\"s\": \"</param></function>]"},
+        {"<function name=\"f\"><param name=\"s\"><![CDAT", " 0:fargs[{\"s\": \"]"},
+    };
+    check_rows("params", rows, COUNT(rows));
+}
+
+static void seed_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"so\n<seed:tool_call>\n<function=f>\n<parameter=s>a\n</parameter>\n<parameter=i>2</"
+         "parameter>\n</function>\n</seed:tool_call>",
+         "c[so] 0:fargs[{\"s\": \"a\\n\", \"i\": 2}] end"},
+        {"<seed:tool_call>x", "c[<seed:tool_call>x]"},
+    };
+    check_rows("seed", rows, COUNT(rows));
+}
+
 /* The number of a call is behind its name. */
 static void sections_rows(void **state)
 {
@@ -120,8 +152,9 @@ static void memory_may_run_out(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_rows), cmocka_unit_test(dsml_rows),
-                                       cmocka_unit_test(sections_rows),
-                                       cmocka_unit_test(memory_may_run_out)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_rows),    cmocka_unit_test(dsml_rows),
+        cmocka_unit_test(params_rows),   cmocka_unit_test(seed_rows),
+        cmocka_unit_test(sections_rows), cmocka_unit_test(memory_may_run_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
