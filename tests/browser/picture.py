@@ -16,8 +16,8 @@ import cdp  # noqa: E402
 from chatpage import ChatPage  # noqa: E402
 from rawhttp import Server  # noqa: E402
 
-QUESTIONS = [("Why is the sky blue? Answer in two sentences.", 1),
-             ("Write a short Python function that checks whether a number is prime.", 1)]
+QUESTIONS = [("What is the water cycle? Answer in one sentence.", 1),
+             ("Write a Python function that returns the sum of a list of numbers.", 1)]
 MOST_BYTES = 150 * 1024
 
 
