@@ -86,7 +86,7 @@ whim_err server_target_open(server_target *t, const whim_options *options, whim_
                                 .key = options->server_key,
                                 .ca_file = options->ca_file};
     WHIM_TRY(server_address_read(&t->address, &place, diag));
-    whim_err err = server_address_find(&t->address, options->timeout, &models, diag);
+    whim_err err = server_address_find(&t->address, "/models", options->timeout, &models, diag);
     /* A server that lists no model gets a name of ours, which those with one model take. */
     if (options->server_model != NULL) {
         snprintf(t->model, sizeof t->model, "%s", options->server_model);

@@ -37,7 +37,7 @@ whim_err joined_choose(joined *j, const char *name, whim_str *names, whim_diag *
 {
     server_reply models = {0};
     server_model model;
-    whim_err err = server_address_find(&j->address, find_s, &models, diag);
+    whim_err err = server_address_find(&j->address, "/models", find_s, &models, diag);
     if (err == WHIM_ERR_OK && (models.fault != SERVER_FAULT_NONE || models.status != 200)) {
         err = refuse_models(j, &models, diag);
     } else if (err == WHIM_ERR_OK && server_model_find(&models, name, &model, names)) {

@@ -2,6 +2,7 @@
 /* URLs, addresses, heads of requests. */
 #include "client/address.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "client/link.h"
 
@@ -119,19 +120,20 @@ void server_head_append(const server_address *a, const char *method, const char 
 
 /* --- finding it ------------------------------------------------------------------------------- */
 
-static void get_models(server_address *a, double timeout_s, server_reply *models)
+static void get(server_address *a, const char *path, double timeout_s, server_reply *reply)
 {
     server_link link = {.fd = -1};
-    server_head_append(a, "GET", "/models", 0, &link.out);
+    link.end_ns = whim_clock_ns() + (int64_t)(timeout_s * (double)WHIM_NS_PER_S);
+    server_head_append(a, "GET", path, 0, &link.out);
     server_exchange(&link, a, timeout_s, NULL);
-    server_reply_deinit(models);
-    *models = link.reply;
+    server_reply_deinit(reply);
+    *reply = link.reply;
     link.reply = (server_reply){.stage = SERVER_STAGE_COMPLETE};
     server_link_deinit(&link);
 }
 
-whim_err server_address_find(server_address *a, double timeout_s, server_reply *models,
-                             whim_diag *diag)
+whim_err server_address_find(server_address *a, const char *path, double timeout_s,
+                             server_reply *reply, whim_diag *diag)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list = NULL;
     int failed = getaddrinfo(a->host, a->port, &hints, &list);
@@ -144,14 +146,14 @@ whim_err server_address_find(server_address *a, double timeout_s, server_reply *
          at = at->ai_next) {
         memcpy(&a->at, at->ai_addr, at->ai_addrlen);
         a->n_at = at->ai_addrlen;
-        get_models(a, timeout_s, models);
+        get(a, path, timeout_s, reply);
         err = WHIM_ERR_OK;
-        if (models->fault == SERVER_FAULT_CONNECT) {
+        if (reply->fault == SERVER_FAULT_CONNECT) {
             err = whim_fail(diag, WHIM_ERR_NOT_FOUND, "no connection to %s: %s", a->authority,
-                            models->message);
-        } else if (models->fault == SERVER_FAULT_TLS) {
+                            reply->message);
+        } else if (reply->fault == SERVER_FAULT_TLS) {
             err = whim_fail(diag, WHIM_ERR_INVALID, "no https with %s: %s", a->authority,
-                            models->message);
+                            reply->message);
         }
     }
     freeaddrinfo(list);

@@ -41,11 +41,11 @@ static inline const char *server_address_scheme(const server_address *a)
     return a->tls != NULL ? "https" : "http";
 }
 
-/* Look its host up and GET /models there. The first address that takes a connection stays; its
- * reply, of any status, is in `models`, which the caller deinits. NOT_FOUND: there is none.
- * INVALID: there is no TLS with it. */
-WHIM_MUST_CHECK whim_err server_address_find(server_address *a, double timeout_s,
-                                             server_reply *models, whim_diag *diag);
+/* Look its host up and GET a path there, such as "/models". The first address that takes a
+ * connection stays; its reply, of any status, is in `reply`, which the caller deinits, and must be
+ * whole after `timeout_s`. NOT_FOUND: there is none. INVALID: there is no TLS with it. */
+WHIM_MUST_CHECK whim_err server_address_find(server_address *a, const char *path, double timeout_s,
+                                             server_reply *reply, whim_diag *diag);
 
 typedef struct server_model {
     char name[256];

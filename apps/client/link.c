@@ -210,7 +210,8 @@ void server_exchange(server_link *link, const server_address *a, double timeout_
         server_link_event(link, ready, now, buffer, sizeof buffer);
         if (stop != NULL && *stop) {
             server_reply_fail(&link->reply, SERVER_FAULT_STOPPED, "");
-        } else if (now - link->active_ns > limit && !server_link_is_over(link)) {
+        } else if (!server_link_is_over(link) &&
+                   (now - link->active_ns > limit || (link->end_ns != 0 && now > link->end_ns))) {
             server_reply_fail(&link->reply, SERVER_FAULT_TIMEOUT, "");
         }
     }

@@ -14,7 +14,8 @@ typedef struct server_link {
     secure_conn *tls; /* https; NULL: http */
     int waits;        /* https: what TLS waits for */
     int64_t start_ns, active_ns;
-    whim_str out; /* the request */
+    int64_t end_ns; /* when the reply has to be whole; 0: a slow one may come */
+    whim_str out;   /* the request */
     int64_t sent;
     bool wants_stream;
     server_reply reply;
@@ -47,8 +48,8 @@ static inline bool server_link_is_over(const server_link *link)
 void server_link_end(server_link *link);
 void server_link_deinit(server_link *link);
 
-/* From begin to end. A silence of `timeout_s` is a fault, and so is *stop, which a signal handler
- * may set; NULL: nothing stops it. */
+/* From begin to end. A silence of `timeout_s` is a fault, and so are a reply that is not whole at
+ * link->end_ns and *stop, which a signal handler may set; NULL: nothing stops it. */
 void server_exchange(server_link *link, const server_address *a, double timeout_s,
                      const volatile sig_atomic_t *stop);
 

@@ -85,8 +85,8 @@ void running_forget(running_entry *entry);
 
 /* --- for whoever asks a server of this machine (ask.c) ---------------------------------------- */
 
-/* The body of the answer to GET `path` over plain HTTP, whatever its status; false when there was
- * none within about `seconds`. At most 64 KiB are taken. */
+/* The body of the answer to GET `path` over plain HTTP, whatever its status; false when it was not
+ * there within about `seconds`. */
 bool local_ask(const char *host, int32_t port, const char *path, double seconds, whim_str *body);
 
 #endif

@@ -158,7 +158,8 @@ static bool server_other(warming *w)
                                 .key = w->key[0] != '\0' ? w->key : NULL,
                                 .ca_file = w->own.ca_file};
     whim_err err = server_address_read(&w->address, &place, &diag);
-    err = err == WHIM_ERR_OK ? server_address_find(&w->address, FIND_S, &models, &diag) : err;
+    err = err == WHIM_ERR_OK ? server_address_find(&w->address, "/models", FIND_S, &models, &diag)
+                             : err;
     server_reply_deinit(&models);
     if (err != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text);

@@ -33,7 +33,7 @@ bool own_server_find(const serve *s, server_address *out)
     snprintf(url, sizeof url, "http://127.0.0.1:%d", whim_server_port(s->server));
     const server_place place = {.option = "the own server", .url = url, .key = s->keys.v[0].text};
     whim_err err = server_address_read(out, &place, &diag);
-    err = err == WHIM_ERR_OK ? server_address_find(out, FIND_S, &models, &diag) : err;
+    err = err == WHIM_ERR_OK ? server_address_find(out, "/models", FIND_S, &models, &diag) : err;
     server_reply_deinit(&models);
     if (err != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text);

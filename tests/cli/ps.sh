@@ -76,7 +76,11 @@ run_it ps --json
 expect_python "odd files are passed over" "
 assert [r['pid'] for r in json.loads(text)] == [$two]"
 
-kill -STOP $two # lives, and does not answer
+kill -STOP $two # lives, and does not answer, when all its threads have stopped
+for _ in $(seq 300); do
+    grep -h ^State: /proc/$two/task/*/status | grep -qv "T (stopped)" || break
+    sleep 0.1
+done
 run_it ps
 expect "one that hangs" 0 out "no answer"
 kill -CONT $two
