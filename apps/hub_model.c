@@ -206,6 +206,16 @@ const char *hub_draft_path(const char *draft, bool quiet, char buf[MODEL_PATH_MA
     return NULL;
 }
 
+bool hub_model_cached(const char *given, char buf[MODEL_PATH_MAX])
+{
+    whim_hub_ref ref;
+    hub_visit visit = {.quiet = true};
+    whim_diag ignored;
+    return is_name(given) && hub_ref_read(&ref, given, &ignored) == WHIM_ERR_OK &&
+           hub_settings_read(&visit) &&
+           whim_hub_cached(visit.cache, &ref, true, buf, &ignored) == WHIM_ERR_OK;
+}
+
 bool hub_name(const char *given, char *buf, int64_t n)
 {
     whim_hub_ref ref;

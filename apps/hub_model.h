@@ -60,6 +60,9 @@ const char *hub_model_path(const whim_options *options, char buf[MODEL_PATH_MAX]
 /* The same of a draft, which is taken as it is where it is NULL, a path, or no name. */
 const char *hub_draft_path(const char *draft, bool quiet, char buf[MODEL_PATH_MAX]);
 
+/* Where the cache has such a MODEL already; no hub is asked. */
+bool hub_model_cached(const char *given, char buf[MODEL_PATH_MAX]);
+
 /* What to call a model, or a draft, that was given by name: "ORG/NAME" into `buf`; false when it
  * was a path or NULL. */
 bool hub_name(const char *given, char *buf, int64_t n);

@@ -49,7 +49,7 @@ static void do_help(chat *c, const char *rest)
     }
     whim_str_append(
         &text,
-        "Ctrl-C stops an answer; Ctrl-D ends the chat. A line that ends with \\ goes on, and so\n"
+        "Ctrl-C stops an answer; Ctrl-D ends the chat. A line that ends with \\ goes on, and so "
         "does text between lines of \"\"\"; pasted lines are sent by Enter.");
     view_say(&c->view, "%s", whim_str_text(&text));
     whim_str_deinit(&text);

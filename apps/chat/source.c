@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/os/facts.h"
 #include "chat/chat.h"
+#include "hub_model.h"
 #include "local/running.h"
 #include "texts.h"
 
@@ -153,16 +154,12 @@ static bool join_named(chat *c)
     return true;
 }
 
-/* Whether a server has what MODEL says; without one, whatever it has. */
+/* Whether a server has what MODEL says, a path or a name; without one, whatever it has. */
 static bool has_model(const running_server *s, const char *model)
 {
-    char *own = model != NULL ? realpath(model, NULL) : NULL;
-    char *its = own != NULL ? realpath(s->path, NULL) : NULL;
-    bool same = model == NULL || strcmp(model, s->model) == 0 ||
-                (own != NULL && its != NULL && strcmp(own, its) == 0);
-    free(own);
-    free(its);
-    return same;
+    char path[MODEL_PATH_MAX];
+    return model == NULL || strcmp(model, s->model) == 0 || running_has(s, model) ||
+           (hub_model_cached(model, path) && running_has(s, path));
 }
 
 /* Join the newest server that runs here and has the model; false: there is none, or it does not

@@ -34,7 +34,7 @@ void model_auto(whim_options *options)
 {
     static fit_list list;
     const model_fit *better, *best;
-    char source[64], rate[64], memory[32];
+    char source[64], rate[64], memory[32], taken[32];
     if (options->model == NULL || strcasecmp(options->model, "auto") != 0 ||
         whim_path_get_type(options->model) != WHIM_PATH_NONE) {
         return;
@@ -57,8 +57,9 @@ void model_auto(whim_options *options)
     }
     fit_source(best, source, sizeof source);
     fit_speed(best, rate, sizeof rate);
-    tell_of("auto", "auto: %s (%s), %s; takes %.1f GB of %s free memory; %s", best->name,
-            best->canonical, source, (double)best->row->memory / 1e9, memory, rate);
+    whim_format_bytes(taken, sizeof taken, best->row->memory);
+    tell_of("auto", "auto: %s (%s), %s; takes %s of %s free memory; %s", best->name,
+            best->canonical, source, taken, memory, rate);
     if (better != NULL) {
         fit_source(better, source, sizeof source);
         tell_of("auto", "auto: %s would fit, too (%s): whimbrel pull %s", better->name, source,

@@ -43,15 +43,19 @@ for _ in $(seq 100); do
 done
 url=$(<"$TEST_TMP/url")
 
-# open_serve NAME ARGS...: a server in a terminal, with caches of its own; its exit status is shown when it ends.
-open_serve()
+# open_whimbrel NAME ARGS...: the program in a terminal, with a hub's cache of its own; its exit status is shown when it ends.
+open_whimbrel()
 {
     "${tmux[@]}" kill-server 2>/dev/null
     tmux=(tmux -S "$TEST_TMP/tmux$((n_open += 1))" -f /dev/null)
     mkdir -p "$TEST_TMP/$1"
     "${tmux[@]}" new-session -d -s t -x 130 -y 50 \
         "trap : INT; env ${vars:-} LC_ALL=C.UTF-8 no_proxy='*' WHIMBREL_CACHE='$TEST_TMP/own' HF_HUB_CACHE='$TEST_TMP/$1' \
-         HF_ENDPOINT=${endpoint-$url} '$program' serve --port 0 ${*:2}; echo EXIT=\$?; sleep 600"
+         HF_ENDPOINT=${endpoint-$url} '$program' ${*:2}; echo EXIT=\$?; sleep 600"
+}
+open_serve()
+{
+    open_whimbrel "$1" serve --port 0 "${@:2}"
 }
 screen()
 {
@@ -127,4 +131,37 @@ HF_ENDPOINT=http://127.0.0.1:9 HF_HUB_CACHE=$TEST_TMP/two run_it run auto "Say h
 expect "auto takes what is in the cache" 0 err "auto: qwen3:0.6b (Qwen/Qwen3-0.6B-GGUF:Q8_0), in the cache"
 HF_ENDPOINT=http://127.0.0.1:9 HF_HUB_CACHE=$TEST_TMP/none run_it run auto "Say hi." -n 4 --temp 0
 expect "auto without a hub" 0 err "auto: the default model, because no hub answers"
+
+# A server that runs is joined by whoever asks for its model, whatever he calls it, and its model is not deleted.
+export HF_ENDPOINT=http://127.0.0.1:9 HF_HUB_CACHE=$TEST_TMP/two
+"$program" serve qwen3:0.6b --port 0 -q 2>"$TEST_TMP/serve.log" &
+served=$!
+for _ in $(seq 3000); do
+    "$program" ps | grep -q "^$served  *Qwen.* ready " && break
+    sleep 0.1
+done
+for name in qwen3:0.6b Qwen/Qwen3-0.6B-GGUF:Q8_0 auto; do
+    open_whimbrel two chat "$name"
+    shows "chat $name joins its server" "joined the server at http://127.0.0.1:"
+done
+open_whimbrel two rm qwen3:0.6b
+shows "what is served is not deleted" "is in use by the server at http://127.0.0.1:" "EXIT=1"
+kill $served
+wait $served
+open_whimbrel two rm qwen3:0.6b
+shows "rm says what would go, and asks" "Qwen/Qwen3-0.6B-GGUF:Q8_0" "delete this," "[y/N]"
+keys Enter
+shows "Enter is no" "nothing was deleted" "EXIT=1"
+open_whimbrel two rm qwen3:0.6b
+shows "asked again" "[y/N]"
+keys C-c
+shows "Ctrl-C is no, too" "EXIT=130"
+run_it list
+expect "all is there" 0 out "qwen3:0.6b"
+open_whimbrel two rm qwen3:0.6b
+shows "asked once more" "[y/N]"
+keys y Enter
+shows "y deletes it" "deleted qwen3:0.6b;" "are free again" "EXIT=0"
+run_it list
+[[ $rc == 0 && $out != *Qwen3* ]] && ok "and it is gone" || bad "and it is gone" "$out"
 finish
