@@ -46,6 +46,15 @@ static void add(near_list *list, const char *folder, const char *name)
     }
 }
 
+/* Whether it could be a model: a file of weights, or a folder with a model's settings. */
+static bool is_model(const char *folder, const char *name)
+{
+    char path[MODEL_PATH_MAX];
+    return whim_path_has_suffix(name, ".gguf") || whim_path_has_suffix(name, ".safetensors") ||
+           (snprintf(path, sizeof path, "%s/%s/config.json", folder, name) < (int)sizeof path &&
+            whim_path_get_type(path) == WHIM_PATH_FILE);
+}
+
 static void near_in_folder(near_list *list, const char *folder, const char *typed)
 {
     whim_arena arena;
@@ -55,7 +64,7 @@ static void near_in_folder(near_list *list, const char *folder, const char *type
     whim_arena_init(&arena);
     if (whim_dir_list(&arena, folder, &names, &n_name, &diag) == WHIM_ERR_OK) {
         for (int64_t i = 0; i < n_name; i++) {
-            if (names[i][0] != '.' && is_near(names[i], typed)) {
+            if (names[i][0] != '.' && is_near(names[i], typed) && is_model(folder, names[i])) {
                 add(list, folder, names[i]);
             }
         }

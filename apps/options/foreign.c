@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said to who types an option of another program. */
+/* What is said to who types an option or a command of another program. */
 #include "options/options.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,29 +16,40 @@ static const foreign_option table[] = {
 };
 enum { N_FOREIGN = sizeof table / sizeof table[0] };
 
+static const struct {
+    const char *word, *program, *text;
+} commands[] = {
+#define WHIM_FOREIGN_COMMAND(word, program, text) {word, program, text},
+#include "options/foreign.def"
+};
+
 /* Which commands have an option of ours. */
 static uint32_t owners(const char *name)
 {
     int32_t n;
     const whim_option_spec *specs = whim_option_specs(&n);
-    uint32_t commands = 0;
+    uint32_t its = 0;
     for (int32_t i = 0; i < n; i++) {
-        commands |= strcmp(specs[i].name, name) == 0 ? specs[i].commands : 0;
+        its |= strcmp(specs[i].name, name) == 0 ? specs[i].commands : 0;
     }
-    return commands;
+    return its;
 }
 
 static whim_err refuse(const foreign_option *f, whim_command command, whim_diag *diag)
 {
     char elsewhere[96] = "";
     if (f->ours == NULL) {
-        return whim_fail(diag, WHIM_ERR_INVALID, "%s is an option of %s; %s", f->word, f->program,
-                         f->text);
+        const char *text = f->text, *mark = strchr(text, '$');
+        int before = (int)(mark != NULL ? mark - text : (ptrdiff_t)strlen(text));
+        return whim_fail(diag, WHIM_ERR_INVALID, "%s is an option of %s; %.*s%s%s", f->word,
+                         f->program, before, text,
+                         mark != NULL ? whim_command_get(command)->name : "",
+                         mark != NULL ? mark + 1 : "");
     }
-    uint32_t commands = owners(f->ours);
-    if ((commands >> command & 1) == 0 && commands != 0) {
+    uint32_t its = owners(f->ours);
+    if ((its >> command & 1) == 0 && its != 0) {
         snprintf(elsewhere, sizeof elsewhere, ", an option of \"%s\" and not of \"%s\"",
-                 whim_command_get((whim_command)__builtin_ctz(commands))->name,
+                 whim_command_get((whim_command)__builtin_ctz(its))->name,
                  whim_command_get(command)->name);
     }
     return whim_fail(diag, WHIM_ERR_INVALID, "%s is an option of %s; whimbrel calls it --%s%s%s%s",
@@ -60,4 +72,15 @@ const char *whim_options_foreign_at(int32_t i, const char **ours)
 {
     *ours = i < N_FOREIGN ? table[i].ours : NULL;
     return i < N_FOREIGN ? table[i].word : NULL;
+}
+
+whim_err whim_command_foreign(const char *word, whim_diag *diag)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(commands[i].word, word) == 0) {
+            return whim_fail(diag, WHIM_ERR_INVALID, "\"%s\" is a command of %s; %s", word,
+                             commands[i].program, commands[i].text);
+        }
+    }
+    return WHIM_ERR_OK;
 }

@@ -80,6 +80,7 @@ whim_err whim_command_find(const char *name, whim_command *out, whim_diag *diag)
             snprintf(near + at, sizeof near - at, "%s%s", at == 0 ? "" : " or ", known);
         }
     }
+    WHIM_TRY(whim_command_foreign(name, diag));
     if (near[0] != '\0') {
         return whim_fail(diag, WHIM_ERR_INVALID, "there is no command \"%.64s\"; did you mean %s?",
                          name, near);

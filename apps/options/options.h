@@ -126,7 +126,10 @@ int32_t whim_name_distance(const char *typed, const char *name);
 WHIM_MUST_CHECK whim_err whim_options_foreign(whim_command command, const char *word,
                                               whim_diag *diag);
 
-/* The i-th word of that table, and what it is here or NULL; NULL: there are no more. */
+/* INVALID, with what does the same here, when a word is a command of another program. */
+WHIM_MUST_CHECK whim_err whim_command_foreign(const char *word, whim_diag *diag);
+
+/* The i-th word of the table of options, and what it is here or NULL; NULL: there are no more. */
 const char *whim_options_foreign_at(int32_t i, const char **ours);
 
 const char *whim_option_group_title(whim_option_group group);

@@ -26,6 +26,11 @@ mkdir -p hub/models--Org--Some-Model-GGUF
 run_it run some-model-gguf hello
 expect "near names in the cache" 1 err "near it: Org/Some-Model-GGUF"
 
+mkdir near && cp -r "$data/llama-f32" near/xenia && touch near/x.gguf near/x-notes.txt && mkdir near/x-old
+run_it inspect near/x
+near=${err#*near it: }
+expect_same "near paths are models, and nothing else" "${near%%. As a name*}" "near/x.gguf, near/xenia"
+
 cp -r "$data/llama-f32" qwen3:4b
 run_it inspect qwen3:4b
 expect "what is there as a path goes first" 0 out "architecture   llama"
@@ -36,12 +41,78 @@ run_it run qwen3:4b "1 2 3" --ids "1 2"
 expect "--ids and a prompt" 2 err "--ids"
 run_it serve qwen3:4b -ngl 99 -c 4096
 expect "-ngl" 2 err "-ngl is an option of llama.cpp; not needed here"
+run_it run -m x.gguf hello
+expect "-m" 2 err "-m is an option of llama.cpp; give the model without an option: \"whimbrel run MODEL\""
+run_it ls
+expect "a command of another program" 2 err "\"ls\" is a command of Ollama and LM Studio; whimbrel calls it \"list\""
 run_it serve --max-model-len 4096
 expect "--max-model-len" 2 err "vLLM; whimbrel calls it --ctx"
 run_it run --max-num-seqs 4
 expect "one that is an option elsewhere" 2 err "--max-seqs" err '"serve" and not of "run"'
 
-# The catalogue's numbers: what the planner says of these shapes, with the file's size for the weights.
+# The catalogue's sizes of files: the tensors of these models, in the types that their quantisation gives them. Vocabularies
+# make the rest of a file, a percent of the smallest.
+if why=$(python3 - "$cli/../../apps/local/models.def" 2>&1 <<'PY'
+import re, sys
+BYTES = {"Q4_K": 4.5 / 8, "Q5_0": 5.5 / 8, "Q6_K": 6.5625 / 8, "Q8_0": 8.5 / 8}
+COARSE = {"Q4_K": "Q5_0", "Q6_K": "Q8_0"}  # for rows that are no multiple of 256
+# layers, width, heads, heads of keys, a head's width, MLP, vocabulary, the head is the embedding, experts
+SHAPES = {
+    "qwen3:0.6b": (28, 1024, 16, 8, 128, 3072, 151936, True), "qwen3:1.7b": (28, 2048, 16, 8, 128, 6144, 151936, True),
+    "qwen3:4b": (36, 2560, 32, 8, 128, 9728, 151936, True), "qwen3:8b": (36, 4096, 32, 8, 128, 12288, 151936, False),
+    "qwen3:14b": (40, 5120, 40, 8, 128, 17408, 151936, False), "qwen3:32b": (64, 5120, 64, 8, 128, 25600, 151936, False),
+    "qwen3:30b": (48, 2048, 32, 4, 128, 768, 151936, False, 128),
+    "llama3.2:1b": (16, 2048, 32, 8, 64, 8192, 128256, True), "llama3.2:3b": (28, 3072, 24, 8, 128, 8192, 128256, True),
+    "llama3.1:8b": (32, 4096, 32, 8, 128, 14336, 128256, False), "llama3.3:70b": (80, 8192, 64, 8, 128, 28672, 128256, False),
+    "mistral:7b": (32, 4096, 32, 8, 128, 14336, 32768, False), "mistral-nemo:12b": (40, 5120, 32, 8, 128, 14336, 131072, False),
+    "mistral-small:24b": (40, 5120, 32, 8, 128, 32768, 131072, False),
+    "qwen2.5:0.5b": (24, 896, 14, 2, 64, 4864, 151936, True), "qwen2.5:1.5b": (28, 1536, 12, 2, 128, 8960, 151936, True),
+    "qwen2.5:3b": (36, 2048, 16, 2, 128, 11008, 151936, True), "qwen2.5:7b": (28, 3584, 28, 4, 128, 18944, 152064, False),
+    "qwen2.5:14b": (48, 5120, 40, 8, 128, 13824, 152064, False), "qwen2.5:32b": (64, 5120, 40, 8, 128, 27648, 152064, False),
+    "deepseek-r1:1.5b": (28, 1536, 12, 2, 128, 8960, 151936, False),
+    "smollm2:360m": (32, 960, 15, 5, 64, 2560, 49152, True), "smollm2:1.7b": (24, 2048, 32, 32, 64, 8192, 49152, True)}
+# Of hybrids, whose types their maker chooses layer by layer: bytes as they were published.
+PUBLISHED = {"qwen3.5:4b": 2740937888, "qwen3.5:35b": 22005033472}
+
+def weights(quant, n_layer, d, n_head, n_kv, d_head, ff, vocab, tied, experts=1):
+    def size(n, row, kind):
+        kind = quant if quant == "Q8_0" else COARSE[kind] if row % 256 else kind
+        return n * BYTES[kind]
+    total = size(vocab * d, d, "Q6_K") + (0 if tied else size(vocab * d, d, "Q4_K"))
+    for i in range(n_layer):
+        edge = n_layer // 8
+        fine = "Q6_K" if i < edge or i >= 7 * n_layer // 8 or (i - edge) % 3 == 2 else "Q4_K"
+        total += 2 * size(n_head * d_head * d, d, "Q4_K") + size(n_kv * d_head * d, d, "Q4_K")
+        total += size(n_kv * d_head * d, d, fine)
+        total += size(2 * experts * ff * d, d, "Q4_K") + size(experts * ff * d, ff, fine)
+    return total
+
+row = re.compile(r'WHIM_MODEL\("([^" ]+)[^"]*", "([^"]+)", "([^"]+)", "([^"]+)",\s*(\d+)')
+rows = row.findall(open(sys.argv[1]).read())
+files = {}
+for name, repo, quant, params, disk in rows:
+    disk = int(disk) * 1e6
+    if name in SHAPES:
+        wanted = weights(quant, *SHAPES[name])
+    elif name in PUBLISHED:
+        wanted = PUBLISHED[name]
+    else:
+        # One of another's shape has its size; of the other hybrids a parameter takes what it takes in those above.
+        twins = [d for n, d in files.items() if n.split(":")[1] == name.split(":")[1]]
+        bits = disk * 8 / (float(params.split("B")[0]) * 1e9)
+        assert disk in twins or "3.5" in name and (8 < bits < 9 if quant == "Q8_0" else 4.6 < bits < 5.4), (name, disk, bits)
+        continue
+    files[name] = disk
+    assert abs(disk / wanted - 1) < 0.02, (name, disk, wanted)
+assert len(rows) > 35 and len(files) == len(SHAPES) + len(PUBLISHED), (len(rows), len(files))
+PY
+); then
+    ok "files of the catalogue have the size of their weights"
+else
+    bad "files of the catalogue have the size of their weights" "$(tail -1 <<<"$why")"
+fi
+
+# Its other numbers: what the planner says of these shapes, with the file's size for the weights.
 if why=$(python3 - "$WHIMBREL" "$cli/../../apps/local/models.def" 2>&1 <<'PY'
 import json, re, subprocess, sys
 SHAPES = {"qwen3:0.6b": "qwen3-0.6b", "qwen3:1.7b": "qwen3-1.7b", "qwen3:4b": "qwen3-4b", "qwen3:8b": "qwen3-8b",

@@ -124,6 +124,7 @@ static void other_programs_options_are_known(void **state)
     refused(PARSE(SERVE, "m", "-ngl", "99"), "-ngl is an option of llama.cpp", "not needed");
     refused(PARSE(RUN, "-fa"), "-fa", "not needed");
     refused(PARSE(SERVE, "-m", "x.gguf"), "-m", "serve MODEL");
+    refused(PARSE(CHAT, "-m", "x.gguf"), "-m", "chat MODEL");
     refused(PARSE(SERVE, "--max-model-len=4096"), "vLLM", "calls it --ctx");
     refused(PARSE(RUN, "--max-num-seqs", "4"), "--max-seqs", "an option of \"serve\"");
     refused(PARSE(BENCH, "-ctk", "q8_0"), "--kv-dtype", "together");
