@@ -428,7 +428,7 @@ enum {
 };
 /* The kind of one character of n bytes. */
 uint8_t whim_text_kind(const char *bytes, int64_t n);
-enum { GLEADS_MOST = 3 };
+enum { GLEADS_MOST = 8 };
 /* The states that the characters of a kind lead to, of which none ends its rule or calls another,
  * into list[GLEADS_MOST]; 0 where there are more, or a character leads nowhere or elsewhere. */
 int32_t whim_grammar_kind_next(const whim_grammar *g, int32_t state, uint8_t kind, int32_t *list);

@@ -164,12 +164,9 @@ static bool is_known(gsearch *m, int32_t i, int32_t only)
     int32_t level = node->depth - m->base;
     const glevel *set = &m->w->levels[level];
     bool is_text = !(node->below & GK_ELSE);
-    int32_t far;
     if (only >= 0 && is_text &&
-        (g->states[only].is_free ||
-         (node->skip - i > WORTH_NODES &&
-          (far = whim_walk_ahead(m->w, only, node->below)) >= node->height &&
-          (far == GAHEAD_EVER || node->height < UINT8_MAX)))) {
+        (g->states[only].is_free || (node->skip - i > WORTH_NODES &&
+                                     whim_walk_leads_on(m->w, only, node->below, node->height)))) {
         take_below(m->v, i, m->bits);
         return true;
     }

@@ -95,7 +95,7 @@ typedef struct glevel {
     int64_t n_frame, n_list;
 } glevel;
 
-enum { GLEADS_ROOM = 1024, GAHEAD_ROOM = 1024, GAHEAD_EVER = 255 };
+enum { GLEADS_ROOM = 512, GAHEAD_ROOM = 1024, GAHEAD_EVER = 255 };
 
 /* Where the kinds of characters lead from a state, as far as it was asked. */
 typedef struct gleads {
@@ -105,10 +105,11 @@ typedef struct gleads {
     int32_t to[GK_COUNT][GLEADS_MOST];
 } gleads;
 
-/* How far any text of some kinds leads on from a state. */
+/* How far any text of some kinds leads on from a state, as far as it was asked. */
 typedef struct gahead {
     int32_t state; /* + 1; 0: none */
     uint8_t kinds, far;
+    bool is_all; /* it is known to lead no further */
 } gahead;
 
 typedef struct gwalk {
@@ -159,9 +160,10 @@ bool whim_walk_step(gwalk *w, int32_t level, uint8_t byte);
 /* All bytes from level 0 on; false when they do not fit. The set is then at level n. */
 bool whim_walk_bytes(gwalk *w, const char *bytes, int64_t n);
 
-/* So many characters of these kinds lead on from a state, whatever they are, inside its rule and
- * past no call; no more than is known without much work. GAHEAD_EVER: any number does. */
-int32_t whim_walk_ahead(gwalk *w, int32_t state, uint8_t kinds);
+/* Whether any text of `length` characters of these kinds leads on from a state, inside its rule and
+ * past no call; false also where that is not known without much work. GAHEAD_EVER: of any
+ * length. */
+bool whim_walk_leads_on(gwalk *w, int32_t state, uint8_t kinds, int32_t length);
 
 /* The entry of a state: kept ones, or found now into `scratch`. NULL: no memory. */
 const gentry *whim_mask_entry(gwalk *w, whim_grammar *g, const whim_grammar_vocab *v, int32_t state,

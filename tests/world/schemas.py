@@ -95,7 +95,11 @@ def maskbench(program, folder, vocabulary="-"):
     for what, column in (("until the first mask", 3), ("of the slowest mask", 4)):
         numbers = [row[column] for row in rows if row[1] != "refused"]
         values = ", ".join(f"p{int(100 * p)} {share(numbers, p)}" for p in (0.5, 0.9, 0.99, 1))
-        print(f"microseconds {what}: {values}")
+        print(f"microseconds of the thread {what}: {values}")
+    slowest = sorted(rows, key=lambda row: row[4])[-10:]
+    for name, *_, most in reversed(slowest):  # a busy machine charges a thread for some of its own work
+        again = [maskbench_part(program, vocabulary, [os.path.join(folder, name)])[0][4] for _ in range(3)]
+        print(f"{most:7} its slowest mask: {name}; alone {sorted(again)}")
 
 
 def suite(program, folder):
