@@ -84,20 +84,48 @@ void whim_task_destroy(whim_task *task)
     whim_free(task);
 }
 
+/* What the answer must look like, in the words of another route: an answer in any form at all is
+ * not what was asked for. */
+static bool refuse_forms_of_others(const whim_fields *f)
+{
+    static const struct {
+        const char *key, *inside; /* NULL: the field itself */
+    } forms[] = {{"response_format", NULL},
+                 {"format", NULL},
+                 {"output_format", NULL},
+                 {"output_config", "format"},
+                 {"text", "format"}};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        const json_t *value = whim_peek(f->obj, forms[i].key);
+        const json_t *form = forms[i].inside == NULL ? value : whim_peek(value, forms[i].inside);
+        bool says = json_is_object(form) ? !whim_peek_is(whim_peek(form, "type"), "text")
+                                         : whim_peek_is(form, "json");
+        if (says && !whim_field_is_looked_at(f->looked_at, f->obj, forms[i].key)) {
+            return whim_field_refuse(f, forms[i].key,
+                                     "is not a field of this route; use \"json_schema\", whose "
+                                     "value is the schema");
+        }
+    }
+    return true;
+}
+
 static bool log_and_read(const whim_api *api, const whim_http_request *request,
                          whim_task_reader *read, whim_task *task, whim_fault *fault)
 {
     bool is_again = request->put_off_ns != 0;
-    if (!is_again) {
-        whim_unknown_fields_log(api->log, task->body, request->path, request->request_id);
-    }
+    whim_looked_at looked_at = {.n_field = 0};
+    whim_fields f = {.obj = task->body, .fault = fault, .looked_at = &looked_at};
     if (api->log_content && !is_again) {
         whim_log_long_text(api->log, WHIM_LOG_INFO, "content_request", request->request_id,
                            request->body, request->n_body);
     }
     task->may_take_long = request->is_slow;
-    if (!read(api, &(whim_fields){.obj = task->body, .prefix = "", .fault = fault}, task)) {
+    if (!read(api, &f, task) || !refuse_forms_of_others(&f)) {
         return false;
+    }
+    if (!is_again) {
+        whim_unknown_fields_log(api->log, task->body, &looked_at, request->path,
+                                request->request_id);
     }
     if (task->left_out.len > 0 && !is_again) {
         whim_log_info(api->log, "tools_left_out", whim_log_text("id", request->request_id),

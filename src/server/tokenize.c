@@ -32,11 +32,14 @@ static bool read_turns(const whim_api *api, const whim_fields *f, whim_task *tas
 static bool read_tokenize(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     static const char *const keys[] = {"prompt", "content", "messages"};
-    bool strs = false, pieces = false;
+    static const char *const flags[] = {"return_token_strs", "with_pieces", "parse_special",
+                                        "add_special", "add_special_tokens"};
     int32_t n = 0;
-    if (!whim_field_bool(f, "return_token_strs", &strs) ||
-        !whim_field_bool(f, "with_pieces", &pieces)) {
-        return false;
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        bool flag = false; /* read where it is needed */
+        if (!whim_field_bool(f, flags[i], &flag)) {
+            return false;
+        }
     }
     for (int i = 0; i < 3; i++) {
         n += whim_field(f, keys[i]) != NULL;
@@ -68,7 +71,7 @@ static bool encode_text(const whim_api *api, const whim_fields *f, whim_ids *out
 static bool make_ids(const whim_api *api, whim_task *task, whim_ids *out, whim_fault *fault)
 {
     if (task->messages == NULL) {
-        return encode_text(api, &(whim_fields){task->body, "", fault}, out);
+        return encode_text(api, &(whim_fields){.obj = task->body, .fault = fault}, out);
     }
     whim_prompt rendered = {0};
     bool ok = whim_task_render(api, task, &rendered, fault);
@@ -162,7 +165,7 @@ void whim_route_detokenize(const whim_api *api, whim_exchange *ex)
     whim_str text = {0}, body = {0};
     const whim_http_request *request = whim_exchange_request(ex);
     json_t *json = whim_body_parse(request->body, request->n_body, &fault);
-    bool ok = json != NULL && detokenize(api, &(whim_fields){json, "", &fault}, &text);
+    bool ok = json != NULL && detokenize(api, &(whim_fields){.obj = json, .fault = &fault}, &text);
     if (ok) {
         whim_put_form(&body, "{'prompt':%t,'content':%t}", &text, &text);
     }

@@ -136,3 +136,79 @@ def test_minus_one_is_no_limit(oai):
     chat = oai.chat.completions.create(model="any", messages=ASK, **limits).choices[0]
     assert len(raw.text) == len(chat.message.content) == 300
     assert raw.finish_reason == chat.finish_reason == "stop"
+
+
+# A request of each route, with one token to make.
+ROUTES = {
+    "/v1/chat/completions": {"messages": ASK, "max_tokens": 1},
+    "/v1/completions": {"prompt": "x", "max_tokens": 1},
+    "/v1/responses": {"input": "x", "max_output_tokens": 1},
+    "/v1/messages": {"messages": ASK, "max_tokens": 1},
+    "/completion": {"prompt": "x", "n_predict": 1},
+    "/api/chat": {"messages": ASK, "stream": False, "options": {"num_predict": 1}},
+    "/api/generate": {"prompt": "x", "stream": False, "options": {"num_predict": 1}},
+}
+
+
+@pytest.mark.parametrize("route, fields, names", [
+    ("/v1/chat/completions", {"thinking": {"type": "disabled"}, "max_output_tokens": 9, "verbosity": "low"},
+     "thinking,max_output_tokens,verbosity"),
+    ("/v1/completions", {"max_completion_tokens": 9, "tools": []}, "max_completion_tokens,tools"),
+    ("/v1/responses", {"max_tokens": 9, "top_logprobs": 2, "reasoning": {"effort": "low", "max_tokens": 5}},
+     "max_tokens,top_logprobs,reasoning.max_tokens"),
+    ("/v1/messages", {"stop": ["x"], "reasoning_effort": "low", "n": 2}, "stop,reasoning_effort,n"),
+    ("/completion", {"stop_sequences": ["x"], "stream_options": {}}, "stop_sequences,stream_options"),
+    ("/api/chat", {"max_tokens": 9, "options": {"num_predict": 1, "temprature": 1}}, "max_tokens,options.temprature"),
+    ("/api/generate", {"messages": ASK, "stop": ["x"]}, "messages,stop"),
+])
+def test_what_a_route_does_not_read_is_logged(server, route, fields, names):
+    answer = server.post(route, {**ROUTES[route], **fields})
+    assert answer.status_code == 200
+    told = server.wait_log(rf"event=unknown_fields id={answer.headers['x-request-id']} n=\d+ names=(\S+)")
+    assert told.group(1) == names
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_what_has_no_effect_is_silent(server, route):
+    quiet = {"user": "u", "metadata": {"a": "b"}, "store": True, "service_tier": "auto", "samplers": ["top_k"],
+             "chat_id": None}
+    answer = server.post(route, {**ROUTES[route], **quiet})
+    assert answer.status_code == 200
+    identity = answer.headers["x-request-id"]
+    server.request_line(identity)
+    assert f"event=unknown_fields id={identity}" not in server.log()
+
+
+FORMS = {
+    "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}},
+    "format": SCHEMA,
+    "output_format": {"type": "json_schema", "schema": SCHEMA},
+    "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}},
+    "text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}},
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_no_form_is_dropped(server, route):
+    """Each is served, or refused by its name: a free text is never the answer."""
+    for name, form in {**FORMS, "json_schema": SCHEMA, "guided_json": SCHEMA}.items():
+        ask = {k: v for k, v in ROUTES[route].items() if k not in ("max_tokens", "max_output_tokens", "n_predict")}
+        if route == "/v1/messages":
+            ask["max_tokens"] = 24
+        if "options" in ask:
+            ask["options"] = {"num_predict": 24}
+        answer = server.post(route, {**ask, "temperature": 0, name: form})
+        if answer.status_code == 400:
+            assert f'\\"{name}\\"' in answer.text and "json_schema" in answer.text
+        else:
+            assert answer.status_code == 200 and re.search(r'\{\\"n\\": ?\d+\}', answer.text), (name, answer.text)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("field, value", [
+    ("stop_regex", "x"), ("no_stop_trim", True), ("custom_logit_processor", "x"), ("lora_path", "x"),
+    ("input_ids", [1, 2]), ("adaptive_target", 0.5), ("watermarking", True), ("top_n_sigma", 1.5), ("mirostat", 1),
+])
+def test_what_would_change_an_answer_is_refused_everywhere(server, route, field, value):
+    answer = server.post(route, {**ROUTES[route], field: value})
+    assert answer.status_code == 400 and field in answer.text

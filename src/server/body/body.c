@@ -49,9 +49,26 @@ json_t *whim_body_parse(const char *text, int64_t n, whim_fault *fault)
 
 /* --- fields ----------------------------------------------------------------------------------- */
 
+bool whim_field_is_looked_at(const whim_looked_at *at, const json_t *obj, const char *key)
+{
+    for (int32_t i = 0; i < at->n_field; i++) {
+        if (at->fields[i].obj == obj && strcmp(at->fields[i].key, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 json_t *whim_field(const whim_fields *f, const char *key)
 {
-    return whim_peek(f->obj, key);
+    whim_looked_at *at = f->looked_at;
+    json_t *value = whim_peek(f->obj, key);
+    if (at != NULL && value != NULL && !whim_field_is_looked_at(at, f->obj, key) &&
+        at->n_field < WHIM_MAX_LOOKED_AT) {
+        at->fields[at->n_field].obj = f->obj;
+        at->fields[at->n_field++].key = key;
+    }
+    return value;
 }
 
 bool whim_field_refuse(const whim_fields *f, const char *key, const char *fmt, ...)
@@ -170,12 +187,28 @@ bool whim_field_array(const whim_fields *f, const char *key, json_t **out)
     return take(f, key, JSON_ARRAY, "an array", out);
 }
 
+static void note_inside(whim_looked_at *at, const whim_fields *in)
+{
+    for (int32_t i = 0; i < at->n_inside; i++) {
+        if (at->inside[i].obj == in->obj) {
+            return;
+        }
+    }
+    if (at->n_inside < WHIM_MAX_INSIDE) {
+        at->inside[at->n_inside].obj = in->obj;
+        memcpy(at->inside[at->n_inside++].prefix, in->prefix, sizeof in->prefix);
+    }
+}
+
 bool whim_field_inside(const whim_fields *f, const char *key, whim_fields *out)
 {
     json_t *obj = NULL;
     bool ok = whim_field_object(f, key, &obj);
-    *out = (whim_fields){.obj = obj, .fault = f->fault};
+    *out = (whim_fields){.obj = obj, .fault = f->fault, .looked_at = f->looked_at};
     snprintf(out->prefix, sizeof out->prefix, "%.40s%.38s.", f->prefix, key);
+    if (obj != NULL && f->looked_at != NULL) {
+        note_inside(f->looked_at, out);
+    }
     return ok;
 }
 

@@ -19,11 +19,27 @@
 /* The object of a request's body (a new reference), or NULL with the fault set. */
 json_t *whim_body_parse(const char *text, int64_t n, whim_fault *fault);
 
+/* Which fields of a body were looked at: those of the body itself, and of the objects in it that
+ * were gone into by whim_field_inside. Keys are borrowed: literals. */
+enum { WHIM_MAX_LOOKED_AT = 320, WHIM_MAX_INSIDE = 16, WHIM_FIELD_PREFIX = 128 };
+typedef struct whim_looked_at {
+    struct {
+        const json_t *obj;
+        const char *key;
+    } fields[WHIM_MAX_LOOKED_AT];
+    struct {
+        const json_t *obj;
+        char prefix[WHIM_FIELD_PREFIX];
+    } inside[WHIM_MAX_INSIDE];
+    int32_t n_field, n_inside;
+} whim_looked_at;
+
 /* One object of the body and how messages call its fields: param is prefix + key. */
 typedef struct whim_fields {
     const json_t *obj;
-    char prefix[128]; /* "" at the top level, else "stream_options." */
+    char prefix[WHIM_FIELD_PREFIX]; /* "" at the top level, else "stream_options." */
     whim_fault *fault;
+    whim_looked_at *looked_at; /* NULL: nobody asks */
 } whim_fields;
 
 /* The value, or NULL when absent or null. Never refuses. */
@@ -50,10 +66,13 @@ bool whim_field_refuse(const whim_fields *f, const char *key, const char *fmt, .
 /* An integer, also when written as 100.0. */
 bool whim_value_int(const json_t *value, int64_t *out);
 
-/* One line if the body has fields that no route of the path's dialect knows, or that this one does
- * not read: how many, and the first 8 names, each cut to 64 bytes. */
-void whim_unknown_fields_log(whim_log *log, const json_t *body, const char *path,
-                             const char *request_id);
+/* Whether a field was looked at. */
+bool whim_field_is_looked_at(const whim_looked_at *at, const json_t *obj, const char *key);
+
+/* One line if the body has fields that nobody looked at and that are not known to have no effect on
+ * the route: how many, and the first 8 names, each cut to 64 bytes. */
+void whim_unknown_fields_log(whim_log *log, const json_t *body, const whim_looked_at *at,
+                             const char *path, const char *request_id);
 
 /* --- looking into values of any kind, for readers that decide by what is there ---------------- */
 

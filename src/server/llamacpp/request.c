@@ -2,11 +2,14 @@
 /* The fields of /completion, which /infill shares. */
 #include "server/llamacpp/llamacpp.h"
 
+#include "server/openai/openai.h"
+
 /* n_predict is the limit: below 0 none but the context, 0 nothing at all. */
 static bool read_limit(const whim_fields *f, whim_task *task)
 {
     int64_t n = -1;
     if (!whim_field_int(f, "max_tokens", -2, INT32_MAX, &n) ||
+        !whim_field_int(f, "max_completion_tokens", -2, INT32_MAX, &n) ||
         !whim_field_int(f, "n_predict", -2, INT32_MAX, &n)) {
         return false;
     }
@@ -20,8 +23,10 @@ static bool read_shared(const whim_api *api, const whim_fields *f, whim_task *ta
     bool tokens = false;
     if (!whim_llamacpp_name_bias(api, f, task) || !whim_task_read_common(api, f, task) ||
         !whim_llamacpp_forbid_ends(api, f, task) || !whim_task_read_stops(f, "stop", task) ||
-        !read_limit(f, task) || !whim_field_int(f, "n", 1, WHIM_MAX_CHOICES, &n) ||
+        !whim_openai_read_format(f, task) || !read_limit(f, task) ||
+        !whim_field_int(f, "n", 1, WHIM_MAX_CHOICES, &n) ||
         !whim_field_int(f, "n_cmpl", 1, WHIM_MAX_CHOICES, &n) ||
+        !whim_field_int(f, "logprobs", 0, WHIM_MAX_TOP, &top) || /* as OpenAI calls it */
         !whim_field_int(f, "n_probs", 0, WHIM_MAX_TOP, &top) ||
         !whim_field_int(f, "seed", INT64_MIN, INT64_MAX, &seed) ||
         !whim_llamacpp_read_chosen(f, task) || !whim_field_bool(f, "return_tokens", &tokens) ||

@@ -9,6 +9,7 @@
 
 /* n, stop, stream_options, return_progress, response_format. */
 bool whim_openai_read_shared(const whim_fields *f, whim_task *task);
+bool whim_openai_read_format(const whim_fields *f, whim_task *task);
 
 /* A whole chat request, all but the prompt: also what /tokenize and /apply-template take. */
 whim_task_reader whim_openai_read_chat;

@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-static bool read_response_format(const whim_fields *f, whim_task *task)
+bool whim_openai_read_format(const whim_fields *f, whim_task *task)
 {
     whim_fields in, inner;
     if (!whim_field_inside(f, "response_format", &in)) {
@@ -70,7 +70,7 @@ bool whim_openai_read_shared(const whim_fields *f, whim_task *task)
     if (!whim_field_int(f, "n", 1, WHIM_MAX_CHOICES, &n) ||
         !whim_field_bool(f, "return_progress", &task->ask.prompt_progress) ||
         !whim_task_read_stops(f, "stop", task) || !read_stream_options(f, task) ||
-        !read_response_format(f, task)) {
+        !whim_openai_read_format(f, task)) {
         return false;
     }
     task->ask.n_choice = (int32_t)n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields that no route reads: one line, counted, few names, cut and made plain; none in a log of
+/* Fields that nobody looks at: one line, counted, few names, cut and made plain; none in a log of
  * warnings. */
 #include <stdint.h>
 
@@ -12,17 +12,24 @@
 
 static const char *path = "/v1/completions";
 
-/* What the body makes the log say. */
+/* What the body makes the log say, of which `model`, `n` and `options.seed` are looked at. */
 static const char *said(const char *body, whim_log_level level)
 {
     static char text[4096];
     FILE *file = tmpfile();
     whim_log log;
+    whim_looked_at at = {.n_field = 0};
     json_t *json = json_loads(body, 0, NULL);
+    whim_fields f = {.obj = json, .looked_at = &at}, in;
     assert_non_null(file);
     assert_non_null(json);
+    (void)whim_field(&f, "n");
+    (void)whim_field(&f, "model");
+    assert_true(whim_field_inside(&f, "options", &in));
+    (void)whim_field(&in, "seed");
+    (void)whim_field(&in, "seed");
     whim_log_init(&log, fileno(file), level);
-    whim_unknown_fields_log(&log, json, path, "req-1");
+    whim_unknown_fields_log(&log, json, &at, path, "req-1");
     whim_log_deinit(&log);
     ssize_t n = pread(fileno(file), text, sizeof text - 1, 0);
     assert_true(n >= 0);
@@ -36,15 +43,13 @@ static void known_fields_are_silent(void **state)
 {
     (void)state;
     assert_string_equal(said("{}", WHIM_LOG_DEBUG), "");
-    /* the first and the last of the list, and one of each dialect */
-    assert_string_equal(said("{\"add_generation_prompt\":1,\"web_search_options\":1,\"messages\":1,"
-                             "\"prompt\":1,\"input\":1,\"system\":1,\"priority\":1,"
-                             "\"return_token_strs\":1}",
+    /* looked at; the first and the last that have no effect; null is absent */
+    assert_string_equal(said("{\"model\":1,\"n\":1,\"options\":{\"seed\":1},\"metadata\":1,"
+                             "\"user\":1,\"chat_id\":null}",
                              WHIM_LOG_DEBUG),
                         "");
-    /* of other servers: served, refused, of no effect */
-    assert_string_equal(
-        said("{\"guided_json\":1,\"mirostat\":0,\"xtc_threshold\":1}", WHIM_LOG_DEBUG), "");
+    /* of other servers, of no effect */
+    assert_string_equal(said("{\"mirostat_tau\":1,\"samplers\":[]}", WHIM_LOG_DEBUG), "");
 }
 
 static void unknown_ones_are_told_in_one_line(void **state)
@@ -61,23 +66,22 @@ static void unknown_ones_are_told_in_one_line(void **state)
     assert_null(strstr(line, "u9"));
     assert_non_null(strstr(said("{\"chat_id\":1}", WHIM_LOG_INFO), " n=1 names=chat_id\n"));
     assert_string_equal(said("{\"chat_id\":1}", WHIM_LOG_WARN), "");
-    whim_unknown_fields_log(NULL, NULL, path, "");
-    path = "/v1/chat/completions"; /* which does not read what another route does */
-    assert_non_null(
-        strstr(said("{\"messages\":1,\"n_predict\":1,\"echo\":1,\"n\":1}", WHIM_LOG_INFO),
-               " n=2 names=n_predict,echo\n"));
-    path = "/v1/completions";
+    whim_unknown_fields_log(NULL, NULL, NULL, path, "");
+    /* what another route reads, and what the reader did not come to */
+    assert_non_null(strstr(said("{\"n_predict\":1,\"echo\":1,\"n\":1}", WHIM_LOG_INFO),
+                           " n=2 names=n_predict,echo\n"));
 }
 
-/* Ollama's fields are its own, and so are those of the others. */
+/* Those inside objects have their names; what has no effect has none on its own routes. */
 static void dialects_know_their_own(void **state)
 {
     (void)state;
-    static const char body[] = "{\"think\":1,\"max_tokens\":1,\"options\":{\"num_ctx\":1,"
-                               "\"mirostat\":0,\"temprature\":1}}";
-    assert_non_null(strstr(said(body, WHIM_LOG_DEBUG), " n=2 names=think,options\n"));
+    static const char body[] = "{\"keep_alive\":1,\"options\":{\"num_ctx\":1,\"seed\":1,"
+                               "\"temprature\":1}}";
+    assert_non_null(strstr(said(body, WHIM_LOG_DEBUG),
+                           " n=3 names=keep_alive,options.num_ctx,options.temprature\n"));
     path = "/api/chat";
-    assert_non_null(strstr(said(body, WHIM_LOG_DEBUG), " n=2 names=max_tokens,temprature\n"));
+    assert_non_null(strstr(said(body, WHIM_LOG_DEBUG), " n=1 names=options.temprature\n"));
     path = "/v1/completions";
 }
 
