@@ -61,6 +61,11 @@ int64_t whim_heap_failures(void)
     return n_failed;
 }
 
+int64_t whim_heap_bytes(const void *taken)
+{
+    return taken == NULL ? 0 : (int64_t)malloc_usable_size((void *)taken);
+}
+
 void *whim_alloc(int64_t bytes)
 {
     if (bytes <= 0) {

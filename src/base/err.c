@@ -25,34 +25,43 @@ const char *whim_err_text(whim_err err)
     return err >= 0 && err < WHIM_ERR_COUNT ? err_table[err].text : "unknown error";
 }
 
-/* Whether a control character begins here: ASCII's, but for line ends and tabs, or one from U+0080
- * to U+009F. */
-static bool is_control(const unsigned char *c)
+/* Bytes of the control character that begins here, or 0: ASCII's, but for line ends and tabs, those
+ * from U+0080 to U+009F, and those that turn the direction of text around. */
+static int control_len(const unsigned char *c)
 {
+    const bool turns = *c == 0xe2 && ((c[1] == 0x80 && c[2] >= 0xaa && c[2] <= 0xae) ||
+                                      (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
     const bool c1 = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
-    return c1 || *c == 0x7f || (*c < 0x20 && *c != '\n' && *c != '\t' && *c != '\0');
+    const bool ascii = *c == 0x7f || (*c < 0x20 && *c != '\n' && *c != '\t' && *c != '\0');
+    return turns ? 3 : c1 ? 2 : ascii;
 }
 
 /* Names out of files and texts of templates stand in messages, which go to terminals: what would
- * control one is written as \xNN. */
+ * control one is written as \xNN, or \uNNNN. */
 static void escape_controls(whim_diag *diag)
 {
+    enum { LONGEST = 6 };
     char raw[sizeof diag->text];
     size_t at = 0;
     const unsigned char *c = (unsigned char *)diag->text;
-    while (*c != '\0' && !is_control(c)) {
+    while (*c != '\0' && control_len(c) == 0) {
         c++;
     }
     if (*c == '\0') {
         return;
     }
     memcpy(raw, diag->text, sizeof raw);
-    for (c = (unsigned char *)raw; *c != '\0' && at + 5 < sizeof diag->text; c++) {
-        if (is_control(c)) {
-            c += *c == 0xc2; /* the second byte of two tells which it is */
-            at += (size_t)snprintf(diag->text + at, 5, "\\x%02x", *c);
-        } else {
+    for (c = (unsigned char *)raw; *c != '\0' && at + LONGEST < sizeof diag->text; c++) {
+        char *to = diag->text + at;
+        const int n = control_len(c);
+        if (n == 0) {
             diag->text[at++] = (char)*c;
+        } else if (n < 3) {
+            c += n - 1; /* the second byte of two tells which it is */
+            at += (size_t)snprintf(to, LONGEST + 1, "\\x%02x", *c);
+        } else {
+            at += (size_t)snprintf(to, LONGEST + 1, "\\u20%02x", (c[1] & 1) * 64 + c[2] - 0x80);
+            c += n - 1;
         }
     }
     diag->text[at] = '\0';

@@ -4,6 +4,7 @@
 #include "grammar/impl.h"
 
 #include "base/alloc.h"
+#include "base/heap/budget.h"
 #include "grammar/mask.h"
 
 #include <string.h>
@@ -290,6 +291,25 @@ whim_grammar *whim_grammar_ref(whim_grammar *g)
 {
     __atomic_add_fetch(&g->n_ref, 1, __ATOMIC_RELAXED);
     return g;
+}
+
+int64_t whim_grammar_bytes(whim_grammar *g)
+{
+    const void *arrays[] = {g,          g->marks,   g->tables,  g->states, g->calls,
+                            g->entries, g->counted, g->partner, g->alike};
+    int64_t n = 0;
+    pthread_mutex_lock(&g->lock);
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        n += whim_heap_bytes(arrays[i]);
+    }
+    n += g->entry_bytes;
+    pthread_mutex_unlock(&g->lock);
+    for (int32_t r = 0; r < g->n_rule; r++) {
+        const gdfa *d = &g->tables[r];
+        n += whim_heap_bytes(d->next) + whim_heap_bytes(d->accepts) +
+             whim_heap_bytes(d->call_begin) + whim_heap_bytes(d->calls);
+    }
+    return n;
 }
 
 void whim_grammar_unref(whim_grammar *g)

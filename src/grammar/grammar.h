@@ -84,6 +84,9 @@ WHIM_MUST_CHECK whim_err whim_grammar_build(whim_grammar_builder *b, whim_gramma
 whim_grammar *whim_grammar_ref(whim_grammar *g);
 void whim_grammar_unref(whim_grammar *g); /* NULL is legal */
 
+/* What it holds of the heap, with the masks that it keeps by now. */
+int64_t whim_grammar_bytes(whim_grammar *g);
+
 /* --- walking ---------------------------------------------------------------------------------- */
 
 /* The tokens of a vocabulary, arranged for masks; made once for a model. `ends` are the ids that

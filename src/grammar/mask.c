@@ -4,11 +4,12 @@
 #include "grammar/mask.h"
 
 #include "base/alloc.h"
+#include "base/heap/budget.h"
 
 #include <string.h>
 
 /* A walk over fewer nodes is not worth keeping; and what a grammar may keep in all. */
-enum { CHEAP_NODES = 2000, KEPT_BYTES = 4 << 20 };
+enum { CHEAP_NODES = 2000, KEPT_BYTES = 4 << 20, KEPT_PART = 64 };
 
 /* Below fewer nodes than these a walk is the quicker way to find out. */
 enum { WORTH_NODES = 2 };
@@ -256,6 +257,13 @@ static const gentry *entry_kept(whim_grammar *g, const whim_grammar_vocab *v, in
     return kept;
 }
 
+/* What a grammar's masks may take: where there is little memory for requests, little of that. */
+static int64_t most_kept(void)
+{
+    int64_t part = whim_budget_bytes() / KEPT_PART;
+    return part > 0 && part < KEPT_BYTES ? part : KEPT_BYTES;
+}
+
 /* Keep what `e` holds, which is then empty; the kept entry, or NULL when there is no room for
  * it. */
 static const gentry *entry_keep(whim_grammar *g, const whim_grammar_vocab *v, int32_t state,
@@ -268,7 +276,7 @@ static const gentry *entry_keep(whim_grammar *g, const whim_grammar_vocab *v, in
     if (g->n_entry == 0) {
         g->vocab_serial = v->serial;
     }
-    if (g->vocab_serial == v->serial && g->entry_bytes + bytes <= KEPT_BYTES && slots_grow(g) &&
+    if (g->vocab_serial == v->serial && g->entry_bytes + bytes <= most_kept() && slots_grow(g) &&
         slot_of(g, state)->entry == NULL) {
         gentry *copy = whim_alloc(sizeof *copy);
         if (copy != NULL) {

@@ -4,12 +4,13 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/heap/budget.h"
 #include "base/str.h"
 
 #include <pthread.h>
 #include <string.h>
 
-enum { N_ENTRY = 16, MAX_FAILURES = 4, MAX_KEY_BYTES = 256 << 10 };
+enum { N_ENTRY = 16, MAX_FAILURES = 4, MAX_KEY_BYTES = 256 << 10, MOST_EIGHTHS = 1 };
 
 /* How long a failure is kept: one that met the limit of time on a busy machine may work later. */
 #define FAILURE_NS (60 * WHIM_NS_PER_S)
@@ -171,6 +172,44 @@ static void keep(whim_grammar_cache *cache, entry made)
     entry_deinit(&gone);
 }
 
+/* The grammar that was not used for longest, and what all take. The lock is held. */
+static entry *oldest(whim_grammar_cache *cache, int64_t *bytes)
+{
+    entry *found = NULL;
+    *bytes = 0;
+    for (int32_t i = 0; i < N_ENTRY; i++) {
+        entry *e = &cache->entries[i];
+        if (e->grammar != NULL) {
+            *bytes += whim_grammar_bytes(e->grammar);
+            found = found == NULL || e->used < found->used ? e : found;
+        }
+    }
+    return found;
+}
+
+/* Nobody asked for what is kept here, so it may not take the memory of those who ask: the oldest go
+ * until the rest takes no more than so many eighths of it. Whether any went. */
+static bool trim(whim_grammar_cache *cache, int32_t eighths)
+{
+    const int64_t most = whim_budget_bytes() / WHIM_BUDGET_WHOLE * eighths;
+    bool has_gone = false;
+    for (bool more = whim_budget_bytes() > 0; more;) {
+        int64_t bytes;
+        entry gone = {.used = 0};
+        pthread_mutex_lock(&cache->lock);
+        entry *e = oldest(cache, &bytes);
+        more = e != NULL && bytes > most;
+        if (more) {
+            gone = *e;
+            *e = (entry){.used = 0};
+        }
+        pthread_mutex_unlock(&cache->lock);
+        entry_deinit(&gone);
+        has_gone = has_gone || more;
+    }
+    return has_gone;
+}
+
 /* Grammars, and failures that would come again. Takes the key where it keeps them. */
 static void keep_result(whim_grammar_cache *cache, whim_str *key, whim_grammar *grammar,
                         whim_err err, const whim_diag *diag)
@@ -201,11 +240,15 @@ static whim_err compile(whim_grammar_cache *cache, const whim_answer_rule *rule,
 {
     int64_t begun = whim_clock_ns();
     whim_err err = whim_answer_grammar(rule, out, diag);
+    if (err == WHIM_ERR_NO_MEMORY && trim(cache, 0)) {
+        err = whim_answer_grammar(rule, out, diag); /* what is kept was in its way */
+    }
     if (cache->meters != NULL && (err != WHIM_ERR_OK || *out != NULL)) {
         count_compiled(cache->meters, whim_clock_ns() - begun, err);
     }
     if (key != NULL) {
         keep_result(cache, key, *out, err, diag);
+        trim(cache, MOST_EIGHTHS);
     }
     return err;
 }
@@ -220,6 +263,7 @@ whim_err whim_grammar_cache_get(whim_grammar_cache *cache, const whim_answer_rul
     whim_str key = {0};
     bool small = key_make(&key, rule);
     whim_err err = WHIM_ERR_BUSY;
+    trim(cache, MOST_EIGHTHS); /* their masks may have come since */
     if (small && find(cache, &key, out, &err, diag)) {
         if (cache->meters != NULL) {
             whim_meter_add(cache->meters, GRAMMAR_HITS, 0, 1);

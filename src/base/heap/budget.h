@@ -38,6 +38,9 @@ void whim_budget_refuse(void);
  * where memory is short can be told from work that was whole. */
 int64_t whim_heap_failures(void);
 
+/* What was counted for an allocation; 0 for NULL. */
+int64_t whim_heap_bytes(const void *taken);
+
 /* As malloc and realloc, for libraries that take their memory from us; whim_free gives it back. */
 void *whim_alloc_plain(size_t bytes);
 void *whim_realloc_plain(void *old, size_t bytes);

@@ -43,6 +43,9 @@ static void test_controls_are_escaped(void **state)
                      "a\x1b[2J\r\x7f\b\xc2\x9b"
                      "1m\xc2\xa0\xc3\xa9\n\tz");
     assert_string_equal(diag.text, "a\\x1b[2J\\x0d\\x7f\\x08\\x9b1m\xc2\xa0\xc3\xa9\n\tz");
+    (void)!whim_fail(&diag, WHIM_ERR_IO, "%s", "a\u202eb\u202a\u2066\u2069\u2013\u2070");
+    assert_string_equal(diag.text, "a\\u202eb\\u202a\\u2066\\u2069\u2013\u2070");
+    (void)!whim_fail(&diag, WHIM_ERR_IO, "%s", "a\x1b[2J");
     whim_diag_prefix(&diag, "\x1b%s: ", "[0m");
     assert_memory_equal(diag.text, "\\x1b[0m: a\\x1b[2J", 17);
     char text[2 * sizeof diag.text];

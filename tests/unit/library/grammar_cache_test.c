@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The same rule gives the same grammar, another rule another one, and old ones make room. */
 #include "library/grammar_cache.h"
+
+#include "base/heap/budget.h"
 #include "support/cmocka.h"
 
 #include <stdio.h>
@@ -87,6 +89,26 @@ static void old_ones_go(void **state)
     assert_ptr_not_equal(get(cache, &kept), first);
     whim_grammar_unref(first);
     whim_grammar_cache_destroy(cache);
+}
+
+/* What is kept takes a part of the memory for requests, and what could be compiled at first can be
+ * compiled after any number of others. */
+static void the_rest_of_the_memory_is_for_others(void **state)
+{
+    (void)state;
+    enum { BUDGET = 8 << 20, ALL = WHIM_BUDGET_WHOLE };
+    whim_grammar_cache *cache = whim_grammar_cache_create(NULL);
+    whim_budget_set(BUDGET);
+    int32_t had = whim_budget_share(ALL);
+    for (int32_t i = 0; i < 60; i++) {
+        char pattern[64];
+        snprintf(pattern, sizeof pattern, "([a-z]{0,900}x|[0-9a-f]{1,%d})%d", 1200 + i % 7, i);
+        get(cache, &(whim_answer_rule){.regex = pattern});
+        assert_true(whim_budget_used() <= BUDGET / ALL + WHIM_BUDGET_LATE);
+    }
+    whim_budget_share(had);
+    whim_grammar_cache_destroy(cache);
+    whim_budget_set(0);
 }
 
 static void free_text_and_errors(void **state)
@@ -183,6 +205,7 @@ int main(void)
         cmocka_unit_test(equal_rules_share),
         cmocka_unit_test(compiling_is_counted),
         cmocka_unit_test(old_ones_go),
+        cmocka_unit_test(the_rest_of_the_memory_is_for_others),
         cmocka_unit_test(free_text_and_errors),
         cmocka_unit_test(failures_are_kept),
         cmocka_unit_test(failures_push_out_few),
