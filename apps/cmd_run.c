@@ -3,6 +3,7 @@
  * --raw; --ids works on token ids alone, without tokenizer. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/os/facts.h"
 #include "ops/trace.h"
 #include "run.h"
@@ -236,17 +237,32 @@ static void run_free(run *r)
     }
 }
 
+/* A text where MODEL stands alone is the prompt: names of models have no blanks, and who mistypes a
+ * path is to hear of it. */
+static void take_lone_prompt(whim_options *o)
+{
+    if (o->model != NULL && o->output == NULL && o->prompt == NULL && o->ids == NULL &&
+        strpbrk(o->model, " \t\n") != NULL && strchr(o->model, '/') == NULL &&
+        !whim_path_has_suffix(o->model, ".gguf") &&
+        whim_path_get_type(o->model) == WHIM_PATH_NONE) {
+        o->output = o->model;
+        o->model = NULL;
+    }
+}
+
 int cmd_run(const whim_options *options)
 {
     whim_trace trace = {.line = print_op};
     char path[MODEL_PATH_MAX];
-    run r = {.options = options, .terminal = whim_os_term_is(STDOUT_FILENO)};
+    whim_options own = *options;
+    run r = {.options = &own, .terminal = whim_os_term_is(STDOUT_FILENO)};
     loader load;
     int code = EXIT_FAILED;
-    if (!form_read(&r.form, options) || !get_prompt(&r)) {
+    take_lone_prompt(&own);
+    if (!form_read(&r.form, &own) || !get_prompt(&r)) {
         code = EXIT_USAGE;
     } else {
-        r.path = choose_model(options, path);
+        r.path = choose_model(&own, path);
         r.model = r.path != NULL ? open_it(&r, &trace, &load) : NULL;
     }
     if (r.model != NULL) {

@@ -18,6 +18,9 @@ expect_same "the prompt from a pipe" "$(<"$TEST_TMP/out")" "$answer_raw"
 printf 'The capital of France is' | "$WHIMBREL" run --raw -p - --temp 0 -n 3 -q >"$TEST_TMP/out"
 expect_same "the prompt from -p -" "$(<"$TEST_TMP/out")" "$answer_raw"
 
+run_it run "The capital of France is" --raw --temp 0 -n 3 -q
+expect_same "a text alone is the prompt" "$out" "$answer_raw"
+
 run_it run --verbose -p "Hello, who are you?" --temp 0 -n 16
 expect "the chat template is used, and said" 0 err "with the chat template" err "sampling: temperature 0"
 run_it run --verbose -p "Hello, who are you?" -n 4
