@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Grammars that were compiled lately, by all that made them: agents send the same tools with every
  * request, and a grammar also keeps the masks that it has found. It keeps 16 grammars, each with at
- * most 4 MiB of masks, or a 64th of the memory for requests if that is less; and all of them an
- * eighth of that memory, where they are looked at: with each that is asked for. What cannot be compiled is kept too, for a minute: finding that out
- * may take as long as the limit allows.
+ * most 4 MiB of masks, or a 64th of the memory for requests if that is less. All of them together
+ * keep an eighth of that memory; that is looked at with each that is asked for. What cannot be
+ * compiled is kept too, for a minute: finding that out may take as long as the limit allows.
  * Threads: any. */
 #ifndef WHIM_LIBRARY_GRAMMAR_CACHE_H
 #define WHIM_LIBRARY_GRAMMAR_CACHE_H
