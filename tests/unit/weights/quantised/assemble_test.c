@@ -390,7 +390,8 @@ static void unknown_schemes_are_named(void **state)
          "b.weights.block_structure\" differs", WHIM_ERR_UNSUPPORTED},
         {"{\"quant_method\": \"fp8\", \"ignored_layers\": [\"re:[\"]}",
          "\"re:[\", which is not a regular", WHIM_ERR_CORRUPT},
-        {"{\"bits\": 4}", "quant_method", WHIM_ERR_CORRUPT},
+        {"{\"bits\": 4}", "MLX", WHIM_ERR_UNSUPPORTED},
+        {"{\"group_size\": 64}", "quant_method", WHIM_ERR_CORRUPT},
         {"{\"quant_method\": \"fp8\", \"ignored_layers\": [1]}", "ignored_layers[0]",
          WHIM_ERR_CORRUPT},
     };
