@@ -47,6 +47,14 @@ static bool used_falls_below(int64_t bytes)
     return whim_budget_used() < bytes;
 }
 
+static bool used_reaches(int64_t bytes)
+{
+    for (int i = 0; i < 60000 && whim_budget_used() < bytes; i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    return whim_budget_used() >= bytes;
+}
+
 /* A body may not take all of it; others go on. */
 static void test_large_body(void **state)
 {
@@ -89,9 +97,7 @@ static void test_endless_bodies(void **state)
         say_n(fds[i], body, EACH);
     }
     free(body);
-    for (int i = 0; i < 60000 && whim_budget_used() < N * 4 * (int64_t)MIB - MIB; i++) {
-        whim_clock_sleep_ns(WHIM_NS_PER_MS);
-    }
+    assert_true(used_reaches(N * 4 * (int64_t)MIB - MIB));
     int fd = dial(&f);
     say_body(fd, "/info", 5 * MIB);
     assert_true(hear(&f, fd, "\r\n\r\n"));
@@ -116,9 +122,7 @@ static void test_many_small_bodies(void **state)
         say_n(fds[i], body, EACH);
     }
     free(body);
-    for (int i = 0; i < 60000 && whim_budget_used() < 55 * (int64_t)MIB; i++) {
-        whim_clock_sleep_ns(WHIM_NS_PER_MS);
-    }
+    assert_true(used_reaches(55 * (int64_t)MIB));
     int fd = dial(&f);
     say_body(fd, "/info", 100 << 10);
     assert_true(hear(&f, fd, "\r\n\r\n"));
@@ -143,9 +147,7 @@ static void test_room_in_vain(void **state)
              ALL);
     say(slow, head);
     say_n(slow, body, ALL - LATE);
-    for (int i = 0; i < 60000 && whim_budget_used() < ALL - MIB; i++) {
-        whim_clock_sleep_ns(WHIM_NS_PER_MS);
-    }
+    assert_true(used_reaches(ALL - MIB));
     void *others = whim_alloc(56 * MIB); /* all that middling bodies may have */
     int fd = dial(&f);
     say_body(fd, "/info", 600 << 10);
@@ -174,14 +176,13 @@ static void test_slow_heads(void **state)
         say(fds[i], "GET /info HTTP/1.1\r\nHost: h\r\nA: ");
         say_n(fds[i], line, EACH);
     }
-    for (int i = 0; i < 60000 && whim_budget_used() < FEW; i++) {
-        whim_clock_sleep_ns(WHIM_NS_PER_MS);
-    }
+    assert_true(used_reaches(FEW - FEW / 8)); /* heads are refused from FEW on */
     assert_int_equal(
         status_of(ask(&f, "GET /info HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 200);
     for (int i = 0; i < N; i++) {
         close(fds[i]);
     }
+    assert_true(used_falls_below(FEW / 2));
     whim_budget_set(0);
     whim_budget_set(BUDGET);
 }
