@@ -56,9 +56,12 @@ static bool join_keys(gmerge *m, json_t *joined, const json_t *from, const json_
 }
 
 /* Patterns of `from`; keys that the other has neither by name nor by the same pattern are besides
- * its own. */
+ * its own. Where it has patterns and allows nothing besides, one that it lacks stays, though it
+ * allows no value: keys that match both would have to fit both schemas, and are left out like all
+ * that several patterns match. */
 static bool join_patterns(gmerge *m, json_t *joined, const json_t *from, const json_t *other)
 {
+    const bool has_patterns = json_object_size(json_object_get(other, "patternProperties")) > 0;
     const char *pattern;
     json_t *value;
     json_object_foreach(json_object_get(from, "patternProperties"), pattern, value)
@@ -66,7 +69,7 @@ static bool join_patterns(gmerge *m, json_t *joined, const json_t *from, const j
         json_t *same = json_object_get(json_object_get(other, "patternProperties"), pattern);
         const json_t *besides =
             same != NULL ? NULL : json_object_get(other, "additionalProperties");
-        if (json_is_false(besides)) {
+        if (json_is_false(besides) && !has_patterns) {
             continue; /* only listed keys are left, and what is said of those has been joined */
         }
         same = same != NULL ? same : (json_t *)besides;

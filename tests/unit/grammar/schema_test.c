@@ -304,6 +304,11 @@ static void schemas_take_their_texts(void **state)
          "{\"patternProperties\":{\"^a\":{\"type\":\"integer\"},\"^c\":false}}]}",
          {"{\"ab\":1}", "{}"},
          {"{\"ab\":\"x\"}", "{\"ac\":1}", "{\"c\":1}"}},
+        {"{\"allOf\":[{\"type\":\"object\",\"patternProperties\":{\"^a\":{\"type\":\"integer\"}}},"
+         "{\"patternProperties\":{\"^ab\":{\"type\":\"string\"},\"^b\":{}},"
+         "\"additionalProperties\":false}]}",
+         {"{}", "{\"b\":1}"},
+         {"{\"abc\":\"x\"}", "{\"abc\":1}", "{\"a\":1}"}},
         {"{\"type\":\"string\",\"format\":\"email\"}",
          {"\"a.b@c.de\"", "\"x@y.example.org\""},
          {"\"a\"", "\"a@b\"", "\"@b.c\"", "\"a..b@c.de\""}},
