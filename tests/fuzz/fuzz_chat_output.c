@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An answer for the parser of reasoning and calls: a byte of settings, a byte that decides the
- * cuts, then the text. The events of the pieces must be those of the whole, and arguments begin
- * valid JSON at every event. */
+ * cuts and which half of the forms is meant, then the text. The events of the pieces must be those
+ * of the whole, and arguments begin valid JSON at every event. */
 #include <stdint.h>
 
 #include "support/chat_events.h"
@@ -11,11 +11,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static json_t *tools;
-    static const char *const forms[4][4] = {
-        {"hermes", "xml", "invoke", "harmony"},
-        {"llama3", "calls-list", "calls-args", "marked"},
-        {"functionary", "deepseek", "toolcall", "dsml"},
-        {"deepseek-fenced", "sections", "pairs-tight", "pairs"}};
+    static const char *const forms[2][4][4] = {
+        {{"hermes", "xml", "invoke", "harmony"},
+         {"llama3", "calls-list", "calls-args", "marked"},
+         {"functionary", "deepseek", "toolcall", "dsml"},
+         {"deepseek-fenced", "sections", "pairs-tight", "pairs"}},
+        {{"python", "python-tags", "bare", "bare-list"},
+         {"mcp", "params", "seed", "actions"},
+         {"tool_calls", "tool_calls-lines", "calls-list-ids", "tool_call-list"},
+         {"python", "python-tags", "params", "dsml-function"}}};
     int64_t cuts[256], n_cut = 0;
     if (n < 2) {
         return 0;
@@ -27,8 +31,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                        "\"boolean\"}, \"o\": {\"type\": [\"object\", \"null\"]}}}}}]",
                        0, NULL);
     }
+    const char *form = forms[data[1] >> 6 & 1][data[0] >> 6][data[0] & 3];
     const whim_chat_parser_cfg cfg = {
-        .format = {.tools = whim_tool_words_named(forms[data[0] >> 6][data[0] & 3]),
+        .format = {.tools = whim_tool_words_named(form),
                    .native_tools = true, /* harmony is a form of whole answers */
                    .reasons = (data[0] & 4) != 0},
         .starts_inside = (data[0] & 8) != 0,

@@ -25,6 +25,26 @@ OUTPUTS = {
     "no_tools": (16, CALL % "{}"),
     "no_types": (33, XML % "[1, 2]"),
 }
+# Of the second half of the forms.
+MORE = {
+    "python": (0, "[f(s=\"a\\u00e9\", i=-1.5e3, b=True, o={'k': [None, 1,],}), f()]"),
+    "python_said": (0, "so [f(s=1)]"),
+    "python_tags": (1, "so<|tool_call_start|>[f(s='it\\'s', o=None), g(a.b=[1])]<|tool_call_end|>so"),
+    "python_bad": (1, "<|tool_call_start|>[f(s=\"\\U00110000\", i=tru)]<|tool_call_end|>"),
+    "bare": (2, '{"name": "f", "arguments": {"s": "x"}}; {"name": "f", "arguments": {}}'),
+    "bare_list": (3, '[{"name": "f", "arguments": {"s": "x"}}, {"name": "f", "arguments": {}}]'),
+    "mcp": (64, "<use_mcp_tool>\n<server_name>default</server_name>\n<tool_name>f</tool_name>\n<arguments>\n"
+                '{"s": "x"}\n</arguments>\n</use_mcp_tool>'),
+    "params": (65, '<function name="f"><param name="s"><![CDATA[a</param>]]></param><param name="i">2</param></function>'),
+    "seed": (66, XML.replace("tool_call", "seed:tool_call") % "a"),
+    "actions": (67, '<|action_start|><|plugin|>\n{"name": "f", "arguments": {}}<|action_end|>'),
+    "tool_calls": (128, '<tool_calls>[{"name": "f", "arguments": {}}]</tool_calls>'),
+    "tool_calls_lines": (129, '<tool_calls>\n{"name": "f", "arguments": {}}\n{"name": "f", "arguments": {}}\n</tool_calls>'),
+    "calls_list_ids": (130, '[TOOL_CALLS][{"id": "callnumb1", "name": "f", "arguments": {"i": 1}}]'),
+    "tool_call_list": (131, '<|tool_call|>[{"name": "f", "arguments": {"i": 1}}]'),
+    "dsml_function": (195, '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="s" string="true">x'
+                           "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"),
+}
 FOX = "\U0001f98a<s>"
 USER = {"role": "user", "content": FOX}
 TOOLS = [{"type": "function", "function": {"name": "f", "description": FOX, "parameters": {"x": 1.5}}}]
@@ -56,6 +76,8 @@ def save(folder, name, data):
 
 for name, (flags, text) in OUTPUTS.items():
     save("chat_output", name, bytes([flags, 3]) + text.encode())
+for name, (flags, text) in MORE.items():
+    save("chat_output", name, bytes([flags, 64 + 3]) + text.encode())
 for name, messages in MESSAGES.items():
     for pick in range(3):
         body = {"messages": messages, "tools": TOOLS, "kwargs": {"enable_thinking": False, "x": FOX}}
