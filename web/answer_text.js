@@ -2,6 +2,7 @@
 // The text of an answer as nodes that grow. At most once a frame; only the last block is parsed again, and its nodes
 // are changed where they differ, so that a selection stays.
 import {Blocks} from "./blocks.js";
+import {keepWordsOfCode, tableBox} from "./breaks.js";
 import {formulaNode, highlightNodes, markdownNodes} from "./markdown.js";
 import {copyButton, el} from "./util.js";
 
@@ -242,11 +243,8 @@ export class AnswerText {
         for (const code of nodes.querySelectorAll(":not(pre, code) > code[class^=language-formula-]")) {
             code.replaceWith(formulaNode(code.textContent, code.className.endsWith("display")));
         }
-        for (const table of nodes.querySelectorAll("table")) {
-            const box = el("div", {class: "table-box", tabindex: "0", role: "region", "aria-label": "Table"});
-            table.replaceWith(box);
-            box.append(table);
-        }
+        keepWordsOfCode(nodes);
+        nodes.querySelectorAll("table").forEach(tableBox);
         for (const item of nodes.querySelectorAll("li")) {
             item.classList.toggle("task", /^\s*[\u2610\u2611] /.test(item.textContent)); // the box stands in place of the dot
         }

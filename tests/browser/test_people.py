@@ -171,6 +171,36 @@ def test_numbers_of_a_wide_table_keep_their_line(profile, fake):
     assert lines == [1] * 9 and access.too_wide(chat) == []
 
 
+LONG_WORD = "0123456789abcdef" * 4
+WORDS = f"""| option | what it does |
+|---|---|
+| `--max-step-tokens N` | how many tokens one step may have; longer prompts take several steps |
+| `{LONG_WORD}` | https://example.org/{LONG_WORD}/{LONG_WORD} |
+
+Or a command: `whimbrel run --grammar-regex yes --max-step-tokens 32 --repetition-detection --chat-template file`.
+"""
+
+
+def rows_of(chat, selector):
+    """For each of these elements, how many lines it is on."""
+    return chat.js(f"""[...document.querySelectorAll('{selector}')].map(
+        e => new Set([...e.getClientRects()].map(r => Math.round(r.bottom))).size)""")
+
+
+def test_long_words_and_code_in_a_table(profile, fake):
+    fake.answers = [[WORDS]]
+    chat = ChatPage(profile, fake.url)
+    chat.ask("Long words in a table, please")
+    assert chat.js("(b => b.scrollWidth - b.clientWidth)(document.querySelector('.table-box'))") == 0
+    assert rows_of(chat, "td code")[0] == 1 and rows_of(chat, "td code")[1] > 1
+    assert chat.texts("td code") == ["--max-step-tokens N", LONG_WORD], "what is copied has nothing more"
+    assert chat.text("td a") == f"https://example.org/{LONG_WORD}/{LONG_WORD}"
+    chat.device(390, 844, phone=True)
+    assert rows_of(chat, "td code .word") == [1], "columns beside long words keep short ones"
+    assert rows_of(chat, "p code")[0] > 2 and access.too_wide(chat) == []
+    assert rows_of(chat, "p code .word") == [1] * 4, "an option does not end a line with its dashes"
+
+
 def test_enlarged_twice(profile, fake):
     chat = talk(profile, fake, width=600, height=400)
     assert access.too_wide(chat) == []
