@@ -25,6 +25,7 @@ typedef struct rank_member {
     bool deals;        /* each rank has whole experts, and a part of the rows if it shares */
     int32_t deal_span; /* and cuts the rest, and so many have an expert together; 0: not so */
     bool once;         /* the logits of one plan, and nothing else */
+    bool uneven;       /* the last plan alone */
     bool speaks;       /* a greedy text, too */
     bool rounds;       /* its products make int8 of their rows */
     int32_t more;      /* of the sizes above 2 this one alone; 0: all */

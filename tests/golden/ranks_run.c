@@ -171,13 +171,13 @@ static whim_err run_counted(rank_member *m, whim_engine *engine, const whim_comm
 
 static bool run_plans(rank_member *m, whim_engine *engine, const whim_comm *comm)
 {
-    int32_t n_plan = m->once ? 1 : RANKS_PLANS;
+    drive_job jobs[GOLDEN_MAX_PROMPTS];
+    int32_t first = m->uneven ? RANKS_PLANS - 1 : 0, last = m->once ? 0 : RANKS_PLANS - 1;
     whim_err err = comm != NULL ? run_counted(m, engine, comm) : WHIM_ERR_OK;
     if (err == WHIM_ERR_OK && m->speaks) {
         err = run_greedy(m, whim_engine_runner(engine));
     }
-    for (int32_t i = 0; i < n_plan && err == WHIM_ERR_OK; i++) {
-        drive_job jobs[GOLDEN_MAX_PROMPTS];
+    for (int32_t i = first; i <= last && err == WHIM_ERR_OK; i++) {
         m->logits[i] = golden_jobs(m->g, PROMPTS, jobs);
         m->n_value = 0;
         for (int32_t j = 0; j < PROMPTS; j++) {
@@ -186,9 +186,9 @@ static bool run_plans(rank_member *m, whim_engine *engine, const whim_comm *comm
         err = m->logits[i] != NULL ? drive_run(whim_engine_runner(engine), m->g->vocab, jobs,
                                                PROMPTS, &plans[i], &m->diag)
                                    : WHIM_ERR_NO_MEMORY;
-        if (err == WHIM_ERR_OK && !m->once) {
-            err = run_best(m, whim_engine_runner(engine), &jobs[0]);
-        }
+    }
+    if (err == WHIM_ERR_OK && !m->once) {
+        err = run_best(m, whim_engine_runner(engine), &jobs[0]);
     }
     return err == WHIM_ERR_OK;
 }

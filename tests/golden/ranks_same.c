@@ -24,21 +24,23 @@ static void check_same(const char *model, const rank_member *one, rank_member li
              like.deals ? "ep" : "", n_rank, like.graphs ? "graphs" : "eager");
     bool good = ranks_run(members, n_rank, &like);
     size_t bytes = (size_t)one->n_value * sizeof(float);
-    int32_t n_same = 0;
-    for (int32_t i = 0; i < RANKS_PLANS && good; i++) {
+    int32_t n_same = 0, n_plan = like.uneven ? 1 : RANKS_PLANS;
+    for (int32_t i = RANKS_PLANS - n_plan; i < RANKS_PLANS && good; i++) {
         n_same += memcmp(members[0].logits[i], one->logits[0], bytes) == 0;
     }
-    tally_check(good && n_same == RANKS_PLANS, name, "%d of %d plans have the same bits%s", n_same,
-                RANKS_PLANS, like.diag.text);
+    tally_check(good && n_same == n_plan, name, "%d of %d plans have the same bits%s", n_same,
+                n_plan, like.diag.text);
     ranks_free(members, n_rank);
 }
 
+/* The law is slow: it takes the plan that has steps of all sizes. */
 static void check_on_guard(const char *model, const rank_member *one, rank_member like,
                            int32_t n_rank)
 {
     like.backend = "guard";
     like.isa = NULL;
     like.graphs = true;
+    like.uneven = true;
     check_same(model, one, like, n_rank);
 }
 
