@@ -429,7 +429,8 @@ bool whim_answer_is_large(const whim_answer *a)
 {
     /* About ten milliseconds of either; responses repeat much of the request, also in a stream. */
     enum { LARGE_ENTRIES = 8192 };
-    return (!a->task->stream && a->run->n_entry > LARGE_ENTRIES) || a->run->had_large_body;
+    return (!a->task->stream && a->run->n_entry > LARGE_ENTRIES) ||
+           a->task->n_repeated > LARGE_ENTRIES || a->run->had_large_body;
 }
 
 /* What was accepted is not refused for want of memory; but a large reply, which takes many times

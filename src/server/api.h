@@ -57,7 +57,7 @@ enum {
     WHIM_MAX_STOP_BYTES = 1024,
     WHIM_MAX_TOOLS = 512,
     WHIM_MAX_TOP = 20,         /* top_logprobs */
-    WHIM_MAX_ECHOED = 1 << 20, /* log-probabilities of echoed prompts: 20 MB of reply */
+    WHIM_MAX_ECHOED = 1 << 20, /* what answers repeat of a request, in all: 20 MB of reply */
 };
 
 /* What one request of HTTP asks for; each of its prompts becomes one of the library. Made by
@@ -95,6 +95,7 @@ typedef struct whim_task {
     bool stream, include_usage, continuous_usage;
     bool return_token_ids, return_timings;
     bool tokens_as_ids;          /* log-probabilities call tokens token_id:N */
+    int64_t n_repeated;          /* tokens and such that its answers repeat of it, in all */
     bool may_take_long;          /* a grammar may be compiled; else the route is put off for it */
     whim_ids *prompts;           /* [n_prompt] made by the route; NULL: messages */
     whimbrel_request **requests; /* [n_prompt] made by whim_task_prepare */

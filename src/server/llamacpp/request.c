@@ -4,6 +4,11 @@
 
 #include "server/openai/openai.h"
 
+#include <inttypes.h>
+#include <string.h>
+
+enum { BYTES_OF_ONE = 8 }; /* of a stop text: so many count as an entry of the bias */
+
 /* n_predict is the limit: below 0 none but the context, 0 nothing at all. */
 static bool read_limit(const whim_fields *f, whim_task *task)
 {
@@ -43,14 +48,30 @@ static bool read_shared(const whim_api *api, const whim_fields *f, whim_task *ta
     return true;
 }
 
+/* Each answer repeats the settings, with bias and stops among them. */
+static bool check_repeated(const whim_fields *f, whim_task *task)
+{
+    int64_t n = task->sampling.n_bias;
+    for (int32_t i = 0; i < task->ask.n_stop; i++) {
+        n += (int64_t)strlen(task->ask.stops[i]) / BYTES_OF_ONE;
+    }
+    task->n_repeated = n * task->n_prompt * task->ask.n_choice;
+    return task->n_repeated <= WHIM_MAX_ECHOED ||
+           whim_field_refuse(f, "logit_bias",
+                             "would be told %" PRId64 " times (its entries times the answers, each "
+                             "of which repeats it); at most %d are allowed",
+                             task->n_repeated, WHIM_MAX_ECHOED);
+}
+
 bool whim_llamacpp_read_completion(const whim_api *api, const whim_fields *f, whim_task *task)
 {
-    return read_shared(api, f, task) && whim_llamacpp_read_prompts(api, f, task);
+    return read_shared(api, f, task) && whim_llamacpp_read_prompts(api, f, task) &&
+           check_repeated(f, task);
 }
 
 bool whim_llamacpp_read_infill(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     bool ok = read_shared(api, f, task);
     task->keep_last = 0; /* what does not fit is cut around the gap */
-    return ok && whim_llamacpp_read_gap(api, f, task);
+    return ok && whim_llamacpp_read_gap(api, f, task) && check_repeated(f, task);
 }

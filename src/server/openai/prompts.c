@@ -242,6 +242,14 @@ static bool check_echo(const whim_fields *f, const whim_task *task)
                              n, WHIM_MAX_ECHOED);
 }
 
+/* Of the prompts' tokens. */
+static void count_repeated(whim_task *task, bool echo)
+{
+    for (int32_t p = 0; p < task->n_prompt && (echo || task->return_token_ids); p++) {
+        task->n_repeated += task->prompts[p].n * task->ask.n_choice;
+    }
+}
+
 bool whim_openai_read_completion(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     static const char *const told[] = {"echo", "prompt", "suffix", NULL};
@@ -250,7 +258,11 @@ bool whim_openai_read_completion(const whim_api *api, const whim_fields *f, whim
         return false;
     }
     task->told = echo ? told : task->told;
-    return whim_task_read_common(api, f, task) && whim_openai_read_shared(f, task) &&
-           read_limits(f, task, echo) && whim_openai_read_prompts(api, f, task) &&
-           check_echo(f, task);
+    if (!whim_task_read_common(api, f, task) || !whim_openai_read_shared(f, task) ||
+        !read_limits(f, task, echo) || !whim_openai_read_prompts(api, f, task) ||
+        !check_echo(f, task)) {
+        return false;
+    }
+    count_repeated(task, echo);
+    return true;
 }

@@ -343,6 +343,42 @@ static void several_are_a_list(void **state)
     json_decref(list);
 }
 
+/* Each repeats the settings: few bytes may not ask for much, and what is much keeps nobody
+ * waiting. */
+static void settings_are_repeated_within_a_limit(void **state)
+{
+    (void)state;
+    static const char *const ends[] = {"answers", "replies"};
+    for (int stream = 0; stream < 2; stream++) {
+        for (int many = 0; many < 3; many++) {
+            whim_str body = {0};
+            whim_str_printf(&body, "{\"prompt\":[1],\"n_predict\":9,\"n_cmpl\":%d,\"stream\":%s",
+                            many == 0 ? 1 : 128, stream ? "true" : "false");
+            whim_str_append(&body, ",\"logit_bias\":[[5,1]");
+            for (int i = 1; i < 200; i++) {
+                whim_str_printf(&body, ",[%d,1]", 5 + i);
+            }
+            whim_str_append(&body, "],\"stop\":[\"a\"");
+            for (int i = 0; i < (many == 2 ? 63 : 0); i++) {
+                char stop[1024 + 1];
+                memset(stop, 'x', sizeof stop - 1);
+                stop[sizeof stop - 1] = '\0';
+                whim_str_printf(&body, ",\"%s\"", stop);
+            }
+            whim_str_append(&body, "]}");
+            const char *got = answer(body.text, events, N_OF(events));
+            if (many < 2) {
+                assert_int_equal(exchange.status, 200);
+                assert_string_equal(exchange.ended_by, ends[many]);
+            } else { /* (200 + 63 * 1024 / 8) * 128 */
+                assert_int_equal(exchange.status, 400);
+                assert_non_null(strstr(got, "1057792 times"));
+            }
+            whim_str_deinit(&body);
+        }
+    }
+}
+
 static void server_is_told(void **state)
 {
     (void)state;
@@ -375,6 +411,7 @@ int main(void)
         cmocka_unit_test(answers_are_told),
         cmocka_unit_test(answers_are_cut_down),
         cmocka_unit_test(several_are_a_list),
+        cmocka_unit_test(settings_are_repeated_within_a_limit),
         cmocka_unit_test(server_is_told),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);

@@ -407,6 +407,26 @@ static void large_requests_keep_nobody_waiting(void **state)
     whim_str_deinit(&body);
 }
 
+/* Nor does a reply that repeats a prompt in each of many answers. */
+static void repeated_prompts_keep_nobody_waiting(void **state)
+{
+    static const char *const how[] = {"\"n\":1,\"echo\":true", "\"n\":128,\"echo\":true",
+                                      "\"n\":128,\"return_token_ids\":true", "\"n\":128"};
+    (void)state;
+    for (size_t i = 0; i < N_OF(how); i++) {
+        whim_str body = {0};
+        whim_str_printf(&body, "{\"max_tokens\":1,%s,\"prompt\":[97", how[i]);
+        for (int k = 1; k < 80; k++) {
+            whim_str_append(&body, ",97");
+        }
+        whim_str_append(&body, "]}");
+        complete(body.text, NULL, 0);
+        assert_int_equal(exchange.status, 200);
+        assert_string_equal(exchange.ended_by, i == 1 || i == 2 ? "replies" : "answers");
+        whim_str_deinit(&body);
+    }
+}
+
 /* What was accepted is not refused for want of memory any more, not even half said. */
 static void accepted_streams_have_no_share(void **state)
 {
@@ -503,6 +523,7 @@ int main(void)
         cmocka_unit_test(echo_alone_generates_nothing),
         cmocka_unit_test(large_replies_keep_nobody_waiting),
         cmocka_unit_test(large_requests_keep_nobody_waiting),
+        cmocka_unit_test(repeated_prompts_keep_nobody_waiting),
         cmocka_unit_test(accepted_streams_have_no_share),
         cmocka_unit_test(endless_events_keep_nobody_waiting),
         cmocka_unit_test(an_echo_has_a_limit),
