@@ -133,11 +133,26 @@ bool whim_http_is_always_answered(const char *path)
     return whim_http_is_health(path) || strcmp(path, "/metrics") == 0;
 }
 
-static bool is_too_many(const whim_http *http, const whim_conn *conn)
+/* All connections are taken, and no client that has more of them can leave one. */
+static bool is_too_many(whim_http *http, const whim_conn *conn)
 {
     const whim_http_limits *l = &http->cfg.limits;
-    return conn->is_over_number && !whim_http_is_always_answered(conn->ex->request.path) &&
-           atomic_load(&http->n_connections) > l->max_connections - l->kept_for_health;
+    if (!conn->is_over_number || whim_http_is_always_answered(conn->ex->request.path) ||
+        atomic_load(&http->n_connections) <= l->max_connections - l->kept_for_health) {
+        return false;
+    }
+    whim_conn *other = whim_conn_crowding(http, &conn->address);
+    int64_t held_back;
+    if (other != NULL) {
+        if (whim_log_allow(&http->drop_limit, LOG_EVERY_NS, &held_back)) {
+            whim_log_warn(http->cfg.log, "connection_dropped",
+                          whim_log_text("reason", "all are taken, and its client has most of them"),
+                          whim_log_int("max", l->max_connections),
+                          whim_log_int("held_back", held_back));
+        }
+        whim_conn_kill(http, other);
+    }
+    return other == NULL;
 }
 
 /* The head is complete: everything that can be refused without the body. */

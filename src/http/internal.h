@@ -213,6 +213,10 @@ void whim_conn_kill(whim_http *http, whim_conn *conn);
  * never sent a byte, then those that wait for their next request, are answered, or have sent a part
  * of a head; of these the one whose time would be over first. NULL: there is none. */
 whim_conn *whim_conn_to_drop(const whim_http *http);
+/* Of the address that has most connections, if it has more than `address`, a request that
+ * is not there as a whole (the one whose time would be over first), or else one that waits for its
+ * reply (the last that came); NULL: there is none. */
+whim_conn *whim_conn_crowding(const whim_http *http, const struct in6_addr *address);
 /* The connection with the largest reply, whole or a stream, of which nothing was read for a while,
  * where it holds WHIM_HTTP_UNREAD_BYTES; NULL: there is none. */
 whim_conn *whim_conn_unread(const whim_http *http);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that come slowly, or never to their end, may hold all that requests may have. Where
- * memory is short, those of the client that holds most make room for the one that goes on. */
+ * memory or connections are short, those of the client that holds most make room for the one that
+ * goes on. */
 #include "base/heap/budget.h"
 #include "http/internal.h"
 
@@ -108,4 +109,55 @@ void whim_conn_refuse_heads(whim_http *http, const whim_conn *conn)
     while (whim_budget_is_over(WHIM_BUDGET_WHOLE) && (other = largest_head(http, conn)) != NULL) {
         whim_conn_kill(http, other);
     }
+}
+
+/* --- connections ------------------------------------------------------------------------------ */
+
+enum { PLACES = 1024 }; /* addresses that share one count as one */
+
+static int32_t place_of(const struct in6_addr *address)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < sizeof address->s6_addr; i++) {
+        hash = (hash ^ address->s6_addr[i]) * 16777619u;
+    }
+    return (int32_t)(hash % PLACES);
+}
+
+static bool waits_for_reply(const whim_conn *conn)
+{
+    if (conn->state != WHIM_CONN_REPLY || conn->ex == NULL) {
+        return false;
+    }
+    pthread_mutex_lock(&conn->ex->lock);
+    bool waits = conn->ex->reply == WHIM_REPLY_NONE;
+    pthread_mutex_unlock(&conn->ex->lock);
+    return waits;
+}
+
+static bool goes_before(const whim_conn *a, const whim_conn *b)
+{
+    if (b == NULL || a->state != b->state) {
+        return b == NULL || a->state == WHIM_CONN_BODY;
+    }
+    return a->state == WHIM_CONN_BODY ? a->deadline_ns < b->deadline_ns : a->asked_ns > b->asked_ns;
+}
+
+whim_conn *whim_conn_crowding(const whim_http *http, const struct in6_addr *address)
+{
+    int32_t n[PLACES] = {0}, most = 0;
+    for (const whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
+        n[place_of(&conn->address)]++;
+    }
+    for (int32_t i = 1; i < PLACES; i++) {
+        most = n[i] > n[most] ? i : most;
+    }
+    whim_conn *best = NULL;
+    for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
+        bool may_go = conn->state == WHIM_CONN_BODY || waits_for_reply(conn);
+        if (may_go && place_of(&conn->address) == most && goes_before(conn, best)) {
+            best = conn;
+        }
+    }
+    return n[most] > n[place_of(address)] ? best : NULL; /* which is among them */
 }
