@@ -121,6 +121,21 @@ static int32_t count_of(const json_t *s, const char *words)
     return n;
 }
 
+/* What is wrong with the form of a value that may be read by nobody else; NULL: nothing. */
+static const char *wrong_form(const char *key, const json_t *value)
+{
+    if (strcmp(key, "uniqueItems") == 0) {
+        return json_is_boolean(value) ? NULL : "must be true or false";
+    }
+    if (strcmp(key, "patternProperties") == 0) {
+        return json_is_object(value) ? NULL : "must be an object of schemas";
+    }
+    bool of_a_schema = whim_schema_has_word("if contains unevaluatedProperties", key);
+    return !of_a_schema || json_is_object(value) || json_is_boolean(value)
+               ? NULL
+               : "must be a schema: an object, true or false";
+}
+
 /* How many keywords are there that say what is valid; -1: one cannot be held. */
 static int32_t count_keywords(whim_grammar_builder *b, const json_t *s, const gplace *place)
 {
@@ -134,6 +149,10 @@ static int32_t count_keywords(whim_grammar_builder *b, const json_t *s, const gp
         }
         if (whim_schema_has_word(not_held, key)) {
             return whim_gb_fail_at(b, place, key, "is a schema keyword that is not supported");
+        }
+        const char *wrong = wrong_form(key, value);
+        if (wrong != NULL) {
+            return whim_gb_fail_at(b, place, key, wrong);
         }
         n++;
     }
