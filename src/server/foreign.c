@@ -25,6 +25,7 @@ static const struct {
 #define FOREIGN_FORM(name, kind) {name, FORM_##kind},
 #define FOREIGN_REFUSED(name, lo, hi, why)
 #define FOREIGN_IDLE(name)
+#define FOREIGN_TOLD(name, lo, hi)
 #include "server/body/foreign.def"
 #undef FOREIGN_FORM
 #undef FOREIGN_REFUSED
@@ -42,6 +43,7 @@ static const struct {
 #undef FOREIGN_FORM
 #undef FOREIGN_REFUSED
 #undef FOREIGN_IDLE
+#undef FOREIGN_TOLD
 };
 
 /* Where a name of the table is looked for: the body, and the object that some stand in. */
@@ -57,21 +59,12 @@ static const whim_fields *place_of(const places *p, const char *name, const char
     return dot == NULL ? p->top : &p->inside;
 }
 
-static bool is_harmless(const json_t *value, double lo, double hi)
-{
-    double x = json_number_value(value);
-    return value == NULL || json_is_false(value) || (json_is_number(value) && x >= lo && x <= hi) ||
-           (json_is_string(value) && json_string_length(value) == 0) ||
-           (json_is_array(value) && json_array_size(value) == 0) ||
-           (json_is_object(value) && json_object_size(value) == 0);
-}
-
 static bool refuse_rest(const places *p)
 {
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         const char *key;
         const whim_fields *f = place_of(p, refused[i].name, &key);
-        if (!is_harmless(whim_field(f, key), refused[i].lo, refused[i].hi)) {
+        if (!whim_value_is_off(whim_field(f, key), refused[i].lo, refused[i].hi)) {
             return whim_field_refuse(f, key, "%s", refused[i].why);
         }
     }

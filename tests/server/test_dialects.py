@@ -158,7 +158,10 @@ ROUTES = {
      "max_tokens,top_logprobs,reasoning.max_tokens"),
     ("/v1/messages", {"stop": ["x"], "reasoning_effort": "low", "n": 2}, "stop,reasoning_effort,n"),
     ("/completion", {"stop_sequences": ["x"], "stream_options": {}}, "stop_sequences,stream_options"),
-    ("/api/chat", {"max_tokens": 9, "options": {"num_predict": 1, "temprature": 1}}, "max_tokens,options.temprature"),
+    ("/completion", {"samplers": ["top_k"], "repeat_last_n": 64, "min_keep": 1, "t_max_predict_ms": 9,
+                     "timings_per_token": True}, "samplers,repeat_last_n,min_keep,t_max_predict_ms,timings_per_token"),
+    ("/api/chat", {"max_tokens": 9, "options": {"num_predict": 1, "temprature": 1, "repeat_last_n": 64}},
+     "max_tokens,options.temprature,options.repeat_last_n"),
     ("/api/generate", {"messages": ASK, "stop": ["x"]}, "messages,stop"),
 ])
 def test_what_a_route_does_not_read_is_logged(server, route, fields, names):
@@ -170,8 +173,8 @@ def test_what_a_route_does_not_read_is_logged(server, route, fields, names):
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_what_has_no_effect_is_silent(server, route):
-    quiet = {"user": "u", "metadata": {"a": "b"}, "store": True, "service_tier": "auto", "samplers": ["top_k"],
-             "chat_id": None}
+    quiet = {"user": "u", "metadata": {"a": "b"}, "store": True, "service_tier": "auto", "samplers": [],
+             "repeat_last_n": -1, "t_max_predict_ms": 0, "timings_per_token": False, "chat_id": None}
     answer = server.post(route, {**ROUTES[route], **quiet})
     assert answer.status_code == 200
     identity = answer.headers["x-request-id"]

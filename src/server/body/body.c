@@ -82,6 +82,15 @@ bool whim_field_refuse(const whim_fields *f, const char *key, const char *fmt, .
     return whim_fault_set(f->fault, WHIM_FAULT_BAD_VALUE, param, "\"%s\" %s", param, why);
 }
 
+bool whim_value_is_off(const json_t *value, double lo, double hi)
+{
+    double x = json_number_value(value);
+    return value == NULL || json_is_false(value) || (json_is_number(value) && x >= lo && x <= hi) ||
+           (json_is_string(value) && json_string_length(value) == 0) ||
+           (json_is_array(value) && json_array_size(value) == 0) ||
+           (json_is_object(value) && json_object_size(value) == 0);
+}
+
 bool whim_value_int(const json_t *value, int64_t *out)
 {
     if (json_is_integer(value)) {

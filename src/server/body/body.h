@@ -66,6 +66,9 @@ bool whim_field_refuse(const whim_fields *f, const char *key, const char *fmt, .
 /* An integer, also when written as 100.0. */
 bool whim_value_int(const json_t *value, int64_t *out);
 
+/* Whether a value turns its field off: none, false, what is empty, a number from lo to hi. */
+bool whim_value_is_off(const json_t *value, double lo, double hi);
+
 /* Whether a field was looked at. */
 bool whim_field_is_looked_at(const whim_looked_at *at, const json_t *obj, const char *key);
 

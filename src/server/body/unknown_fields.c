@@ -25,19 +25,24 @@ static const struct {
     {"/api/", " keep_alive options.embedding_only options.f16_kv options.logits_all "
               "options.low_vram options.main_gpu options.num_batch options.num_ctx "
               "options.num_gpu options.num_keep options.num_thread options.numa "
-              "options.penalize_newline options.repeat_last_n options.use_mlock "
-              "options.use_mmap options.vocab_only "},
+              "options.use_mlock options.use_mmap options.vocab_only "},
 };
 
-/* Those of other servers that have no effect. */
-static const char *const foreign[] = {
+/* Those of other servers that have no effect: all values, or those that say what holds anyway. */
+static const struct {
+    const char *name;
+    bool all;
+    double lo, hi;
+} foreign[] = {
 #define FOREIGN_FORM(name, kind)
 #define FOREIGN_REFUSED(name, lo, hi, why)
-#define FOREIGN_IDLE(name) name,
+#define FOREIGN_IDLE(name) {name, true, 0, 0},
+#define FOREIGN_TOLD(name, lo, hi) {name, false, lo, hi},
 #include "server/body/foreign.def"
 #undef FOREIGN_FORM
 #undef FOREIGN_REFUSED
 #undef FOREIGN_IDLE
+#undef FOREIGN_TOLD
 };
 
 static bool is_in(const char *list, const char *name)
@@ -54,7 +59,7 @@ static bool is_in(const char *list, const char *name)
     return found;
 }
 
-static bool is_idle(const char *path, const char *name)
+static bool is_idle(const char *path, const char *name, const json_t *value)
 {
     static const char options[] = "options.";
     const char *of_others =
@@ -64,7 +69,8 @@ static bool is_idle(const char *path, const char *name)
         found = strstr(path, idle_of[i].path) != NULL && is_in(idle_of[i].names, name);
     }
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0] && !found; i++) {
-        found = strcmp(of_others, foreign[i]) == 0;
+        found = strcmp(of_others, foreign[i].name) == 0 &&
+                (foreign[i].all || whim_value_is_off(value, foreign[i].lo, foreign[i].hi));
     }
     return found;
 }
@@ -96,7 +102,7 @@ static void add_unknown(unknown *u, const json_t *object, const char *prefix)
     {
         snprintf(name, sizeof name, "%s%s", prefix, key);
         if (!json_is_null(value) && !whim_field_is_looked_at(u->at, object, key) &&
-            !is_idle(u->path, name) && u->n++ < MAX_NAMES) {
+            !is_idle(u->path, name, value) && u->n++ < MAX_NAMES) {
             add_name(&u->names, name);
         }
     }

@@ -114,6 +114,24 @@ static bool refuse_state(const whim_fields *f)
                              "cannot be true: an answer is made while its client waits here");
 }
 
+/* Log-probabilities are not in these answers; what else may be asked for is, or is of tools that
+ * only OpenAI runs. */
+static bool check_include(const whim_fields *f)
+{
+    json_t *include = NULL;
+    if (!whim_field_array(f, "include", &include)) {
+        return false;
+    }
+    for (size_t i = 0; i < json_array_size(include); i++) {
+        if (whim_peek_is(json_array_get(include, i), "message.output_text.logprobs")) {
+            return whim_field_refuse(f, "include",
+                                     "must not ask for message.output_text.logprobs, which these "
+                                     "answers do not have; use /v1/chat/completions");
+        }
+    }
+    return true;
+}
+
 /* The answer repeats it. */
 static bool check_metadata(const whim_fields *f)
 {
@@ -138,8 +156,8 @@ bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_task *t
     static const char *const told[] = {
         "metadata", "previous_response_id", "text", "tool_choice", "tools", NULL};
     task->told = told;
-    return refuse_state(f) && check_metadata(f) && whim_task_read_common(api, f, task) &&
-           whim_task_read_stops(f, "stop", task) &&
+    return refuse_state(f) && check_include(f) && check_metadata(f) &&
+           whim_task_read_common(api, f, task) && whim_task_read_stops(f, "stop", task) &&
            whim_field_int(f, "max_output_tokens", 1, INT32_MAX, &task->ask.max_tokens) &&
            whim_responses_read_turns(api, f, task) && read_tools(f, task) && read_text(f, task) &&
            read_reasoning(f, task);

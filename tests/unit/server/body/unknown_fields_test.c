@@ -52,6 +52,25 @@ static void known_fields_are_silent(void **state)
     assert_string_equal(said("{\"mirostat_tau\":1,\"samplers\":[]}", WHIM_LOG_DEBUG), "");
 }
 
+/* Of other servers, not done here: silent only where the value says what holds anyway. */
+static void what_would_change_answers_is_told(void **state)
+{
+    (void)state;
+    assert_string_equal(said("{\"min_keep\":0,\"repeat_last_n\":-1,\"t_max_predict_ms\":-1,"
+                             "\"timings_per_token\":false}",
+                             WHIM_LOG_DEBUG),
+                        "");
+    const char *line = said("{\"min_keep\":1,\"repeat_last_n\":64,\"t_max_predict_ms\":9,"
+                            "\"samplers\":[\"top_k\"],\"timings_per_token\":true}",
+                            WHIM_LOG_DEBUG);
+    assert_non_null(strstr(line, " n=5 names=min_keep,repeat_last_n,t_max_predict_ms,samplers,"
+                                 "timings_per_token\n"));
+    path = "/api/chat";
+    line = said("{\"options\":{\"repeat_last_n\":64,\"penalize_newline\":true}}", WHIM_LOG_DEBUG);
+    assert_non_null(strstr(line, " n=2 names=options.repeat_last_n,options.penalize_newline\n"));
+    path = "/v1/completions";
+}
+
 static void unknown_ones_are_told_in_one_line(void **state)
 {
     (void)state;
@@ -102,6 +121,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_fields_are_silent),
+        cmocka_unit_test(what_would_change_answers_is_told),
         cmocka_unit_test(unknown_ones_are_told_in_one_line),
         cmocka_unit_test(dialects_know_their_own),
         cmocka_unit_test(names_are_few_and_short),

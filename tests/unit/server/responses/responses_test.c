@@ -260,6 +260,9 @@ static void refuses_what_needs_a_store(void **state)
     refused("{" HI ",\"conversation\":{\"id\":\"c\"}}", "conversation", "stored");
     refused("{" HI ",\"prompt\":{\"id\":\"p\"}}", "prompt", "stored");
     refused("{" HI ",\"background\":true}", "background", "while its client waits");
+    refused("{" HI ",\"include\":[\"reasoning.encrypted_content\","
+            "\"message.output_text.logprobs\"]}",
+            "include", "use /v1/chat/completions");
 }
 
 int main(void)
