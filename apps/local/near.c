@@ -46,10 +46,14 @@ static void add(near_list *list, const char *folder, const char *name)
     }
 }
 
-/* Whether it could be a model: a file of weights, or a folder with a model's settings. */
+/* Whether it could be a model: a file of weights, or a folder with a model's settings. A draft is
+ * none. */
 static bool is_model(const char *folder, const char *name)
 {
     char path[MODEL_PATH_MAX];
+    if (whim_path_has_suffix(name, ".draft")) {
+        return false;
+    }
     return whim_path_has_suffix(name, ".gguf") || whim_path_has_suffix(name, ".safetensors") ||
            (snprintf(path, sizeof path, "%s/%s/config.json", folder, name) < (int)sizeof path &&
             whim_path_get_type(path) == WHIM_PATH_FILE);

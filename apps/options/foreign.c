@@ -2,6 +2,7 @@
 /* What is said to who types an option or a command of another program. */
 #include "options/options.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,11 +58,22 @@ static whim_err refuse(const foreign_option *f, whim_command command, whim_diag 
                      f->text != NULL ? f->text : "");
 }
 
+/* Whether the word of n bytes is this one; vLLM and SGLang also take _ for -. */
+static bool is_word(const char *typed, size_t n, const char *word)
+{
+    size_t i = 0;
+    while (i < n && word[i] != '\0' &&
+           (typed[i] == word[i] || (typed[i] == '_' && word[i] == '-'))) {
+        i++;
+    }
+    return i == n && word[n] == '\0';
+}
+
 whim_err whim_options_foreign(whim_command command, const char *word, whim_diag *diag)
 {
     size_t n = strcspn(word, "=");
     for (int32_t i = 0; i < N_FOREIGN; i++) {
-        if (strlen(table[i].word) == n && strncmp(table[i].word, word, n) == 0) {
+        if (is_word(word, n, table[i].word)) {
             return refuse(&table[i], command, diag);
         }
     }

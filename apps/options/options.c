@@ -322,6 +322,13 @@ static whim_err unknown_option(const cursor *c, const char *word, const char *na
             nearest = spec->name;
         }
     }
+    for (size_t i = 0; nearest == NULL && i < sizeof other_names / sizeof other_names[0]; i++) {
+        const whim_option_spec *spec =
+            find(c->command, other_names[i][1], strlen(other_names[i][1]), '\0');
+        if (spec != NULL && whim_name_distance(typed, other_names[i][0]) < MAX_NAME) {
+            nearest = spec->name;
+        }
+    }
     if (nearest != NULL) {
         return whim_fail(c->diag, WHIM_ERR_INVALID,
                          "\"%s\" has no option \"%.64s\"; did you mean --%s?", command, word,
@@ -406,8 +413,9 @@ static whim_err parse_operand(const cursor *c, whim_options *options, const char
         return WHIM_ERR_OK;
     }
     if (second != NULL && options->model != NULL) {
-        return whim_fail(c->diag, WHIM_ERR_INVALID, "\"%s\" takes %s, but got \"%.256s\" as well",
-                         command->name, command->operand, word);
+        return whim_fail(c->diag, WHIM_ERR_INVALID, "\"%s\" takes %s, but got \"%.256s\" as well%s",
+                         command->name, command->operand, word,
+                         c->command == WHIM_COMMAND_RUN ? "; put a prompt in quotes" : "");
     }
     if (options->model != NULL) {
         return whim_fail(c->diag, WHIM_ERR_INVALID,

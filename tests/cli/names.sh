@@ -26,7 +26,7 @@ mkdir -p hub/models--Org--Some-Model-GGUF
 run_it run some-model-gguf hello
 expect "near names in the cache" 1 err "near it: Org/Some-Model-GGUF"
 
-mkdir near && cp -r "$data/llama-f32" near/xenia && touch near/x.gguf near/x-notes.txt && mkdir near/x-old
+mkdir near && cp -r "$data/llama-f32" near/xenia && cp -r "$data/llama-f32" near/x.draft && touch near/x.gguf near/x-notes.txt && mkdir near/x-old
 run_it inspect near/x
 near=${err#*near it: }
 expect_same "near paths are models, and nothing else" "${near%%. As a name*}" "near/x.gguf, near/xenia"
@@ -37,6 +37,8 @@ expect "what is there as a path goes first" 0 out "architecture   llama"
 
 run_it run x -p one two
 expect "two prompts" 2 err "two prompts"
+run_it run what is a bird
+expect "a prompt without quotes" 2 err 'got "a" as well; put a prompt in quotes'
 run_it run qwen3:4b "1 2 3" --ids "1 2"
 expect "--ids and a prompt" 2 err "--ids"
 run_it serve qwen3:4b -ngl 99 -c 4096
@@ -47,6 +49,10 @@ run_it ls
 expect "a command of another program" 2 err "\"ls\" is a command of Ollama and LM Studio; whimbrel calls it \"list\""
 run_it serve --max-model-len 4096
 expect "--max-model-len" 2 err "vLLM; whimbrel calls it --ctx"
+run_it serve --max_model_len=4096
+expect "the same with underscores" 2 err "vLLM; whimbrel calls it --ctx"
+run_it run --temprature 1 hello
+expect "near another name that works" 2 err "did you mean --temp?"
 run_it run --max-num-seqs 4
 expect "one that is an option elsewhere" 2 err "--max-seqs" err '"serve" and not of "run"'
 
