@@ -161,7 +161,7 @@ int kv_export(kv_model *m)
         whim_str_printf(&out, " (of the %lld pages of these prompts; the others were not computed)",
                         (long long)n_wanted);
     }
-    whim_str_printf(&out, ", to %s; it tells what was said\n", m->file);
+    whim_str_printf(&out, ", to %s; it reveals what was said\n", m->file);
     bool ok = print_out(&out);
     whim_str_deinit(&out);
     return ok ? EXIT_OK : EXIT_FAILED;

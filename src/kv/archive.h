@@ -64,7 +64,7 @@ WHIM_MUST_CHECK whim_err whim_archive_open(whim_archive *archive, const char *pa
 WHIM_MUST_CHECK whim_err whim_archive_next(whim_archive *archive, whim_archive_item *out,
                                            bool *more, whim_diag *diag);
 
-/* A new file, which must not be there, for this user only: it tells what was said. Until it is
+/* A new file, which must not be there, for this user only: it reveals what was said. Until it is
  * finished its name ends in ".part"; BUSY: such a one is there. `parts` are
  * borrowed; their counts are made while records are added, part after part and kind after kind, and
  * the head is written at the end. */
