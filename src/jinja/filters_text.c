@@ -52,23 +52,7 @@ static whim_jval filter_default(whim_jinja *j, const whim_jcall *c)
 
 static whim_jval filter_escape(whim_jinja *j, const whim_jcall *c)
 {
-    static const struct {
-        char c;
-        const char *text;
-    } names[] = {{'&', "&amp;"}, {'>', "&gt;"}, {'<', "&lt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
-    const whim_jstr *str = text_of(j, c);
-    whim_jbuf buf = {0};
-    whim_jinja_pay(j, str->n / 4);
-    for (int64_t i = 0; i < str->n; i++) {
-        const char *text = NULL;
-        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-            text = str->s[i] == names[k].c ? names[k].text : text;
-        }
-        bool trusted = whim_jstr_trust(str, i, i + 1);
-        whim_jbuf_add(j, &buf, text != NULL ? text : str->s + i,
-                      text != NULL ? (int64_t)strlen(text) : 1, trusted);
-    }
-    return whim_jbuf_take(j, &buf);
+    return whim_jstr_escape(j, text_of(j, c));
 }
 
 static whim_jval filter_float(whim_jinja *j, const whim_jcall *c)
@@ -207,9 +191,10 @@ static whim_jval filter_round(whim_jinja *j, const whim_jcall *c)
     return whim_jval_float(round_to(f, digits, method), c->self.trusted);
 }
 
-static whim_jval filter_safe(whim_jinja *j, const whim_jcall *c)
+static whim_jval filter_string(whim_jinja *j, const whim_jcall *c)
 {
-    return (whim_jval){.kind = WHIM_J_STR, .str = text_of(j, c)};
+    const whim_jstr *str = text_of(j, c);
+    return c->mode == 's' ? whim_jstr_safe(j, str) : (whim_jval){.kind = WHIM_J_STR, .str = str};
 }
 
 static whim_jval filter_trim(whim_jinja *j, const whim_jcall *c)
@@ -271,7 +256,8 @@ const whim_jentry whim_jfilters_text[] = {
     {"pprint", "", 0, whim_jinja_pprint, 0},
     {"replace", "old new count", 2, filter_replace, 0},
     {"round", "precision method", 0, filter_round, 0},
-    {"string safe", "", 0, filter_safe, 0},
+    {"safe", "", 0, filter_string, 's'},
+    {"string", "", 0, filter_string, 0},
     {"title", "", 0, filter_case, 'T'},
     {"tojson", "ensure_ascii indent separators sort_keys", 0, whim_jinja_tojson, 0},
     {"trim", "chars", 0, filter_trim, 0},

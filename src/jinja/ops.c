@@ -117,7 +117,8 @@ static whim_jval repeat(whim_jinja *j, whim_jval what, int64_t times)
             whim_jinja_pay(j, 1);
             whim_jbuf_add_str(j, &buf, what.str);
         }
-        return whim_jbuf_take(j, &buf);
+        whim_jval out = whim_jbuf_take(j, &buf);
+        return what.str->safe ? whim_jstr_safe(j, out.str) : out;
     }
     whim_jval out = whim_jval_list(j, what.list->kind);
     for (int64_t i = 0; i < times && what.list->n > 0; i++) {
@@ -130,13 +131,19 @@ static whim_jval repeat(whim_jinja *j, whim_jval what, int64_t times)
 static whim_jval join_two(whim_jinja *j, whim_jval a, whim_jval b)
 {
     if (a.kind == WHIM_J_STR) {
+        const bool safe = a.str->safe || b.str->safe;
+        if (a.str->safe != b.str->safe) {
+            a = whim_jstr_escape(j, a.str);
+            b = whim_jstr_escape(j, b.str);
+        }
         if (a.str->n == 0 || b.str->n == 0) {
             return a.str->n == 0 ? b : a;
         }
         whim_jbuf buf = {0};
         whim_jbuf_add_str(j, &buf, a.str);
         whim_jbuf_add_str(j, &buf, b.str);
-        return whim_jbuf_take(j, &buf);
+        whim_jval out = whim_jbuf_take(j, &buf);
+        return safe ? whim_jstr_safe(j, out.str) : out;
     }
     whim_jval out = whim_jval_list(j, a.list->kind);
     whim_jlist_extend(j, out.list, a.list);

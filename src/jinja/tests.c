@@ -25,6 +25,12 @@ static whim_jval test_truth(whim_jinja *j, const whim_jcall *c)
     return yes_if(c->self.kind == WHIM_J_BOOL && c->self.b == (c->mode != 0));
 }
 
+static whim_jval test_escaped(whim_jinja *j, const whim_jcall *c)
+{
+    (void)j;
+    return yes_if(c->self.kind == WHIM_J_STR && c->self.str->safe);
+}
+
 /* Lists up to the kind `mode`, and all else that can be gone through. */
 static whim_jval test_iterable(whim_jinja *j, const whim_jcall *c)
 {
@@ -89,7 +95,7 @@ const whim_jentry whim_jtests[] = {
     {"integer", "", 0, test_kind, 1 << WHIM_J_INT},
     {"float", "", 0, test_kind, 1 << WHIM_J_FLOAT},
     {"callable", "", 0, test_kind, CALLABLE},
-    {"escaped", "", 0, test_kind, 1 << WHIM_J_MISSING}, /* nothing is */
+    {"escaped", "", 0, test_escaped, 0},
     {"equalto eq ==", "other", 1, test_compare, WHIM_JOP2('=', '=')},
     {"ne !=", "other", 1, test_compare, WHIM_JOP2('!', '=')},
     {"lt < lessthan", "other", 1, test_compare, '<'},

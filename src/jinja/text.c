@@ -91,6 +91,37 @@ whim_jval whim_jbuf_take(whim_jinja *j, whim_jbuf *buf)
     return (whim_jval){.kind = WHIM_J_STR, .str = str};
 }
 
+whim_jval whim_jstr_safe(whim_jinja *j, const whim_jstr *str)
+{
+    whim_jstr *safe = whim_jinja_alloc(j, sizeof *safe);
+    *safe = *str;
+    safe->safe = true;
+    return (whim_jval){.kind = WHIM_J_STR, .str = safe};
+}
+
+whim_jval whim_jstr_escape(whim_jinja *j, const whim_jstr *str)
+{
+    static const struct {
+        char c;
+        const char *text;
+    } names[] = {{'&', "&amp;"}, {'>', "&gt;"}, {'<', "&lt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
+    whim_jbuf buf = {0};
+    if (str->safe) {
+        return (whim_jval){.kind = WHIM_J_STR, .str = str};
+    }
+    whim_jinja_pay(j, str->n / 4);
+    for (int64_t i = 0; i < str->n; i++) {
+        const char *text = NULL;
+        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+            text = str->s[i] == names[k].c ? names[k].text : text;
+        }
+        bool trusted = whim_jstr_trust(str, i, i + 1);
+        whim_jbuf_add(j, &buf, text != NULL ? text : str->s + i,
+                      text != NULL ? (int64_t)strlen(text) : 1, trusted);
+    }
+    return whim_jstr_safe(j, whim_jbuf_take(j, &buf).str);
+}
+
 bool whim_jstr_trust(const whim_jstr *str, int64_t from, int64_t to)
 {
     if (from >= to) {

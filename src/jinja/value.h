@@ -80,6 +80,7 @@ typedef struct whim_jstr {
     int64_t n;
     const uint8_t *mask; /* trust of each byte, or NULL: all as `trusted` */
     bool trusted;
+    bool safe; /* for HTML, says the template: what is added to it by + is escaped */
 } whim_jstr;
 
 typedef struct whim_jlist whim_jlist;
@@ -194,6 +195,9 @@ whim_jval whim_jbuf_take(whim_jinja *j, whim_jbuf *buf);
 void whim_jbuf_print(whim_jinja *j, whim_jbuf *buf, whim_jval v); /* as {{ v }} */
 void whim_jbuf_repr(whim_jinja *j, whim_jbuf *buf, whim_jval v);  /* as inside a printed list */
 const whim_jstr *whim_jval_to_str(whim_jinja *j, whim_jval v);    /* as {{ v }} */
+/* The same text as one that is safe for HTML; what is not yet is written so first. */
+whim_jval whim_jstr_safe(whim_jinja *j, const whim_jstr *str);
+whim_jval whim_jstr_escape(whim_jinja *j, const whim_jstr *str);
 bool whim_jstr_trust(const whim_jstr *str, int64_t from, int64_t to);
 bool whim_jstr_is(const whim_jstr *str, const char *word);
 /* The byte at or behind `from` where the needle is first, or -1; pays for the bytes up to there. */

@@ -168,6 +168,13 @@ STATEMENTS += ["\u3000{% if t %}a{% endif %}", "\u00a0\n \u2003{% if t %}\n\u00a
                "{{- n -}}", " {{- n -}} \n x", " {{ n }} \n x", "a\n  {{- n }}\n  {{ n -}}\n  b", "{{-1}}", "{{- -1 }}", "{{ 1-}}", "{{ +1 }}", "{{+1}}", "{{ 1+}}",
                "{%if t%}a{%endif%}", "{%-if t-%} a {%-endif-%}", "{% if\nt\n%}\na\n{% endif\n%}\nb", "{{\nn\n}}\n\nx", "  {% if t %}x{% endif %}  {% if t %}y{% endif %}",
                "{% if t %}  {% if t %}  x{% endif %}{% endif %}", "a  {% if t %}\n  b{% endif %}", "a\n \t {% if t %}\n \t b\n \t {% endif %} \t\nc"]
+# What is safe for HTML escapes what is added to it.
+STATEMENTS += ["{{ " + each + " }}" for each in (
+    "'<b>'|safe + html", "html + '<b>'|safe", "'<b>'|safe + '<i>'|safe", "''|safe + html", "html + ''|safe", "'<'|safe + html + '&'",
+    "('<'|safe) ~ html", "html|e + '<'", "html|e|e", "html|safe|e", "'<'|safe|string + '<'", "'<'|safe * 2 + '<'", "'<'|safe + l|tojson + '\"'",
+    "'<'|safe is escaped", "'<'|e is escaped", "('<'|safe + html) is escaped", "('<'|safe ~ html) is escaped", "'<'|safe + 1",
+    "('<'|safe + html)|length", "'<'|safe == '<'", "{'a': 1}['a'|safe]", "['<'|safe, html]|join('&')", "'<'|safe + undefined_thing",
+    "'<'|safe in html")]
 
 
 def snippets():
