@@ -76,8 +76,10 @@ static whim_deal_apart apart_of(const whim_batch *batch)
 {
     const whim_batch_cut *cut = batch->cut;
     bool marked = batch->n_meet > 0 || batch->pads;
-    return cut != NULL ? (whim_deal_apart){cut->n_row, cut->own}
-                       : (whim_deal_apart){batch->n_meet, marked ? batch->tokens : NULL};
+    if (cut == NULL) {
+        return (whim_deal_apart){batch->n_meet, marked ? batch->tokens : NULL};
+    }
+    return (whim_deal_apart){batch->n_meet > 0 ? batch->n_meet : cut->n_row, cut->own};
 }
 
 static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const whim_batch *batch,

@@ -12,7 +12,7 @@ enum { WHIM_GROUPS_MAX = 64 };
 typedef struct whim_groups {
     int32_t n_group;
     int64_t n_row[WHIM_GROUPS_MAX], n_out[WHIM_GROUPS_MAX];
-    int64_t most_rows; /* of one of them, its padding included */
+    int64_t most_rows; /* of a rank of one of them, its padding included */
 } whim_groups;
 
 /* Outputs of all groups, without padding. */

@@ -209,7 +209,9 @@ static whim_err step_run(dry_run *d, int64_t n_row, bool is_prompt)
     d->bump.used = 0;
     if (is_prompt && cut.n_rank > 1 && n_row >= 2 * cut.n_rank) {
         int64_t n_own = (n_row + cut.n_rank - 1) / cut.n_rank;
-        WHIM_TRY(cut_run(d, &batch, padded(d->cfg, n_own, whim_cut_max_rows(&cut))));
+        n_own = padded(d->cfg, n_own, whim_cut_max_rows(&cut));
+        batch.n_meet = d->cfg->meets ? n_own : 0;
+        WHIM_TRY(cut_run(d, &batch, n_own));
     } else {
         WHIM_TRY(d->def->forward(d->model, &d->recorder.base, &batch, &best));
     }

@@ -80,8 +80,15 @@ assert [(r['n_head'], r['n_kv'], r['d_ff']) for r in ranks] == 4 * [(32, 8, 1228
 # A token of each: the best of both. A prompt's: half of the others' keys and values, and rows.
 assert all(r['token_comm'] == 2 * 8 for r in ranks), ranks[0]
 assert all(r['prompt_comm'] == 36 * 2 * 4 * 1024 + 4 * 4096 for r in ranks), ranks[0]"
-run_it inspect shape:qwen3-30b-a3b --tp 4 --cp 2 --dp 2 --ep 4
-expect "--cp, --dp and --ep" 1 err "--ep: experts cannot be dealt to 4 ranks where groups"
+run_it inspect shape:qwen3-30b-a3b --tp 4 --cp 2 --dp 2 --ep 2
+expect "--cp, --dp and --ep below the ranks" 1 err "--ep: experts were to be dealt to 2 of 4 ranks"
+run_it inspect shape:qwen3-30b-a3b --cp 2 --dp 2 --ep 4 --ep-dispatch f32 --json
+expect_python "inspect --cp, --dp and --ep" "
+ranks = json.loads(text)['ranks']
+# A token of each group: rows of 2,048 and 8 choices of four ranks in 48 layers, as each of a group's two has the token,
+# three quarters of the 32 results, and the best tokens of both.
+assert [(r['n_head'], r['n_expert']) for r in ranks] == 4 * [(32, 32)], ranks
+assert all(r['token_comm'] == 48 * 4 * (4 * (2048 + 8) + 24 * 2048) + 2 * 8 for r in ranks), ranks[0]"
 serve_it --ep 2 --dp 3
 expect "--ep below --dp" 1 err "--ep: experts cannot be dealt to 2 of 3 ranks"
 serve_it --ep 3 --dp 2

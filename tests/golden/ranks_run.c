@@ -42,9 +42,9 @@ static whim_engine *open_engine(const rank_member *m, whim_comm *comm, whim_diag
                    : m->groups ? m->span / (m->cut > 0 ? m->cut : 1)
                                : blocks_of(m),
         .n_group = m->groups ? blocks_of(m) : 0,
-        .n_deal = m->deals ? (m->cut > 0                 ? m->cut
-                              : m->shares && m->span > 0 ? m->span
-                                                         : m->n_rank) /
+        .n_deal = m->deals ? (m->cut > 0                               ? m->cut
+                              : m->shares && m->span > 0 && !m->groups ? m->span
+                                                                       : m->n_rank) /
                                  (m->deal_span > 0 ? m->deal_span : 1)
                            : 0,
         .deal_cut = m->deal_span > 0,

@@ -153,6 +153,7 @@ static void check_dealt(const char *model, const rank_member *one, rank_member l
     }
     if (of_kind) {
         check_on_guard(model, one, like, 2);
+        check_groups_that_share(model, one, like);
     }
     like.shares = false;
     check_dealt_groups(model, one, like, of_kind);

@@ -195,14 +195,6 @@ static whim_err deal_check(const whim_engine *e, whim_diag *diag)
                          "cut it, or share its prompts",
                          n_deal, e->ckpt.config.arch->name);
     }
-    if (e->cfg.n_group > 1 && e->cfg.n_share > 1 && cut_ranks(e) == 1) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "experts cannot be dealt to %d ranks where groups with requests of their "
-                         "own share prompts and each rank has the rest whole; with more ranks "
-                         "(--tp) a part of several has the model and deals its experts, or leave "
-                         "out --cp, --dp or --ep",
-                         n_deal);
-    }
     if (n_deal > n_expert) {
         return whim_fail(diag, WHIM_ERR_INVALID,
                          "%d ranks cannot have an expert each: the model has %d", n_deal, n_expert);
@@ -226,7 +218,8 @@ static whim_err deal_check(const whim_engine *e, whim_diag *diag)
                          "model whole; so far all of these have experts, or none",
                          n_deal, n_rank);
     }
-    if (e->cfg.n_group > 1 && e->cfg.n_group != n_rank && !e->cfg.deal_cut) {
+    int32_t n_part = e->cfg.n_group * (e->cfg.n_share > 1 ? e->cfg.n_share : 1);
+    if (e->cfg.n_group > 1 && n_part != n_rank && !e->cfg.deal_cut) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "experts were to be dealt to %d ranks in groups of %d that have the rest "
                          "whole; groups of several cut it: say how many ranks there are (--tp)",
@@ -269,7 +262,7 @@ whim_err whim_engine_choose_ranks(whim_engine *e, whim_diag *diag)
     bool wide = groups && e->cfg.n_group < n_rank && !shares;
     e->binder.n_wide = wide ? n_rank : 0;
     e->binder.wide_rank = wide ? e->cfg.rank : 0;
-    e->runner_cfg.meets = wide || (groups && deals && !shares);
+    e->runner_cfg.meets = wide || (groups && deals && (!shares || cut_ranks(e) == 1));
     e->binder.ckpt = &e->ckpt;
     e->runner_cfg.comm = e->cfg.comm;
     e->binder.comm = e->cfg.comm;

@@ -16,7 +16,7 @@ static whim_comm *comm_of(whim_comm *own, whim_among among)
 {
     whim_comm_cuts *cuts = own->cuts;
     return cuts == NULL || among == WHIM_AMONG_OWN ? own
-           : among == WHIM_AMONG_ALL               ? own->of
+           : among == WHIM_AMONG_ALL               ? (own->of != NULL ? own->of : own)
            : among == WHIM_AMONG_BESIDE            ? &cuts->beside
                                                    : &cuts->across;
 }

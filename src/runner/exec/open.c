@@ -44,9 +44,9 @@ static int32_t part_ranks(const whim_exec_cfg *cfg)
     return cfg->comm != NULL ? cfg->comm->n_rank / whim_exec_groups(cfg) / parts_of(cfg) : 1;
 }
 
-/* Passes are those of a part. Parts that share rows gather them beside each other, groups send
- * pages across, and what is behind a pass is of all. Where ranks differ in one of these ways only,
- * all are the comm for it. */
+/* Passes are those of a part, or of all where parts of one rank meet in them. Parts that share rows
+ * gather them beside each other, groups send pages across, and what is behind a pass is of all.
+ * Where ranks differ in one of these ways only, all are the comm for it. */
 static void comms_open(whim_exec *x)
 {
     whim_comm *all = x->cfg.comm;
@@ -58,7 +58,9 @@ static void comms_open(whim_exec *x)
     if (n_way > 1) {
         whim_comm_split(all, span, reach, &x->comms);
     }
-    x->stream->comm = n_way > 1 ? &x->comms.block : all;
+    bool all_meet = n_way > 1 && x->cfg.meets && span == 1;
+    all->cuts = all_meet ? &x->comms : NULL;
+    x->stream->comm = n_way > 1 && !all_meet ? &x->comms.block : all;
 }
 
 _Static_assert((int)WHIM_CUT_SETS == (int)WHIM_EXEC_FLIGHT, "a set for each step under way");

@@ -85,14 +85,13 @@ static whim_step_size outputs_of(const whim_exec *x, const int32_t *block)
     return work;
 }
 
-/* Deal the rows of a step, unless it is small, or the draft's; how many each rank has. The block is
- * the device's, whose page lists are where the table has them. */
-static whim_err deal(whim_exec *x, const int32_t *block, int32_t set, int64_t *own_rows)
+/* What decides how a step's rows are dealt. */
+static whim_cut_step cut_step_of(const int32_t *block)
 {
     const whim_step_head *head = whim_step_head_of(block);
     whim_step_size bucket = whim_step_bucket(block);
     whim_step_layout at = whim_step_layout_of(&bucket);
-    whim_cut_step step = {
+    return (whim_cut_step){
         .n_row = head->n_row,
         .bucket_row = head->bucket_row,
         .bucket_seq = head->bucket_seq,
@@ -102,14 +101,31 @@ static whim_err deal(whim_exec *x, const int32_t *block, int32_t set, int64_t *o
         .positions = block + at.positions,
         .slots = block + at.slots,
     };
-    *own_rows = (head->flags & WHIM_STEP_DRAFT) == 0 ? whim_cut_rows(&x->cut, &step) : 0;
-    if (*own_rows == 0) {
-        return WHIM_ERR_OK;
-    }
-    if (x->cfg.graphs) {
-        *own_rows = whim_graphs_round(*own_rows, whim_cut_max_rows(&x->cut.cfg));
-    }
-    return whim_cut_send(&x->cut, x->stream, &step, *own_rows, set);
+}
+
+/* Rows that each rank has of a step that is dealt; 0: it is not, being small, or the draft's. */
+static int64_t dealt_rows(const whim_exec *x, const int32_t *block)
+{
+    whim_cut_step step = cut_step_of(block);
+    bool drafts = (whim_step_head_of(block)->flags & WHIM_STEP_DRAFT) != 0;
+    int64_t n = drafts ? 0 : whim_cut_rows(&x->cut, &step);
+    return n > 0 && x->cfg.graphs ? whim_graphs_round(n, whim_cut_max_rows(&x->cut.cfg)) : n;
+}
+
+/* Deal the rows of a step; how many each rank has. The block is the device's, whose page lists are
+ * where the table has them. */
+static whim_err deal(whim_exec *x, const int32_t *block, int32_t set, int64_t *own_rows)
+{
+    whim_cut_step step = cut_step_of(block);
+    *own_rows = dealt_rows(x, block);
+    return *own_rows > 0 ? whim_cut_send(&x->cut, x->stream, &step, *own_rows, set) : WHIM_ERR_OK;
+}
+
+/* Rows of a pass of a group: each of its ranks has these. */
+static int64_t pass_rows(const whim_exec *x, const int32_t *block)
+{
+    int64_t dealt = dealt_rows(x, block);
+    return dealt > 0 ? dealt : whim_step_head_of(block)->bucket_row;
 }
 
 static whim_err queue(whim_exec *x, whim_exec_flight *f, const int32_t *block, int32_t set,
@@ -185,8 +201,8 @@ static whim_err blocks_check(const whim_exec *x, const int32_t *blocks, int64_t 
         *own = g == whim_exec_group(&x->cfg) ? blocks : *own;
         groups->n_row[g] = head->n_row;
         groups->n_out[g] = head->n_out;
-        groups->most_rows =
-            head->bucket_row > groups->most_rows ? head->bucket_row : groups->most_rows;
+        int64_t n_row = pass_rows(x, blocks);
+        groups->most_rows = n_row > groups->most_rows ? n_row : groups->most_rows;
         blocks += head->n_word;
         n_word -= head->n_word;
     }
