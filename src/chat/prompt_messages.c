@@ -236,6 +236,30 @@ static whim_err read_string(const json_t *message, const char *key, const json_t
     return WHIM_ERR_OK;
 }
 
+/* What only the assistant's messages have, beside calls. What it said in another way than by text
+ * and tool_calls would be lost. */
+static whim_err read_said(whim_turn *turn, const json_t *message, const place *at)
+{
+    static const struct {
+        const char *key, *field, *why;
+    } lost[] = {
+        {"function_call", ".function_call", "function_call is not supported; use tool_calls"},
+        {"audio", ".audio", "audio cannot be read: this model reads text only"},
+    };
+    for (size_t k = 0; k < sizeof lost / sizeof lost[0]; k++) {
+        if (json_object_size(json_object_get(message, lost[k].key)) > 0) {
+            return REFUSE(at, lost[k].field, "%s", lost[k].why);
+        }
+    }
+    const json_t *content = json_object_get(message, "content");
+    const json_t *refusal = json_object_get(message, "refusal");
+    if (json_is_string(refusal) && (content == NULL || json_is_null(content))) {
+        WHIM_TRY(add_text(turn, refusal, at));
+    }
+    WHIM_TRY(read_string(message, "reasoning", &turn->reasoning, at));
+    return read_string(message, "reasoning_content", &turn->reasoning, at);
+}
+
 static whim_err read_message(whim_turn *turn, const json_t *message, const place *at)
 {
     if (!json_is_object(message)) {
@@ -245,8 +269,7 @@ static whim_err read_message(whim_turn *turn, const json_t *message, const place
     WHIM_TRY(read_content(turn, message, at));
     WHIM_TRY(read_string(message, "name", &turn->name, at));
     if (turn->role == WHIM_ROLE_ASSISTANT) {
-        WHIM_TRY(read_string(message, "reasoning", &turn->reasoning, at));
-        WHIM_TRY(read_string(message, "reasoning_content", &turn->reasoning, at));
+        WHIM_TRY(read_said(turn, message, at));
     }
     if (turn->role == WHIM_ROLE_TOOL) {
         WHIM_TRY(read_string(message, "tool_call_id", &turn->call_id, at));

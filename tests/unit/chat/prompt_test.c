@@ -156,6 +156,10 @@ static void messages_are_normalised(void **state)
          "\"no\"}], \"reasoning\": \"w\"}, {\"role\": \"user\"}, {\"role\": \"user\", "
          "\"content\": \"x\"}]",
          "[assistant|no|why=w][user|][user|x]>"},
+        {"[{\"role\": \"assistant\", \"content\": null, \"refusal\": \"no\", \"audio\": null, "
+         "\"function_call\": {}}, {\"role\": \"assistant\", \"content\": \"a\", \"refusal\": "
+         "\"no\"}, {\"role\": \"user\", \"content\": \"x\"}]",
+         "[assistant|no][assistant|a][user|x]>"},
         {"[{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"developer\", \"content\": "
          "\"b\"}]",
          "[user|a][system|b]>"},
@@ -264,6 +268,9 @@ static void wrong_fields_are_named(void **state)
         {"[{\"role\": \"user\", \"content\": [{\"type\": \"text\"}]}]", "messages[0].content[0]"},
         {"[{\"role\": \"user\", \"name\": []}]", "messages[0].name"},
         {"[{\"role\": \"assistant\", \"tool_calls\": {}}]", "messages[0].tool_calls"},
+        {"[{\"role\": \"assistant\", \"function_call\": {\"name\": \"f\"}}]",
+         "messages[0].function_call"},
+        {"[{\"role\": \"assistant\", \"audio\": {\"id\": \"a\"}}]", "messages[0].audio"},
         {"[{\"role\": \"assistant\", \"tool_calls\": [{}]}]",
          "messages[0].tool_calls[0].function.name"},
         {"[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {\"name\": \"f\", "
