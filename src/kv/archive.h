@@ -7,8 +7,8 @@
  *   records   part after part, pages before states: key, the page's tokens, page or state, and
  *             SHA-256 of these with the record's number
  *
- * Numbers are little-endian. A reader believes no size before the head's sum is right and all sizes
- * add up to the bytes that the file has, and gives no record whose sum is wrong.
+ * Numbers are little-endian. A reader trusts no size before it has checked the head's sum, and that
+ * all sizes add up to the size of the file. It never returns a record whose sum is wrong.
  * Threads: one at a time. */
 #ifndef WHIM_KV_ARCHIVE_H
 #define WHIM_KV_ARCHIVE_H
@@ -24,7 +24,7 @@ enum { WHIM_ARCHIVE_PARTS = 64, WHIM_ARCHIVE_SPACE = 288 };
 typedef struct whim_archive_part {
     char space[WHIM_ARCHIVE_SPACE]; /* whim_disk_tier_cfg.space */
     int32_t page_len;
-    int64_t item_bytes[WHIM_DISK_KINDS]; /* 0 of states: there are none */
+    int64_t item_bytes[WHIM_DISK_KINDS]; /* of states 0 if the model has none */
     int64_t n[WHIM_DISK_KINDS];
 } whim_archive_part;
 
@@ -32,19 +32,19 @@ typedef struct whim_archive {
     const char *path; /* borrowed, for messages */
     char *partial;    /* where it is written: path.part */
     int fd;
-    bool writes;   /* parts are the caller's */
-    int64_t bytes; /* of the whole file; of one that is written, so far */
+    bool writes;   /* open for writing: the parts are the caller's */
+    int64_t bytes; /* of the whole file; while writing, so far */
     int64_t at;
     int32_t n_part;
     whim_archive_part *parts;
-    void *record; /* room for the largest */
-    /* what comes next: */
+    void *record; /* room for the largest one */
+    /* the next record: */
     int32_t part;
     whim_disk_kind kind;
     int64_t in_kind, number;
 } whim_archive;
 
-/* One record; its texts lie in the archive, until the next call. */
+/* One record. Its tokens and its item are in the archive, valid until the next call. */
 typedef struct whim_archive_item {
     int32_t part;
     whim_disk_kind kind;
@@ -56,7 +56,8 @@ typedef struct whim_archive_item {
 /* Bytes of a part's records. */
 int64_t whim_archive_part_bytes(const whim_archive_part *part);
 
-/* Open one and read its head. CORRUPT: it is none, of another version, damaged, or cut off. */
+/* Open a file and read its head. CORRUPT: it is not an archive, has another version, is damaged or
+ * cut off. */
 WHIM_MUST_CHECK whim_err whim_archive_open(whim_archive *archive, const char *path,
                                            whim_diag *diag);
 
@@ -64,10 +65,10 @@ WHIM_MUST_CHECK whim_err whim_archive_open(whim_archive *archive, const char *pa
 WHIM_MUST_CHECK whim_err whim_archive_next(whim_archive *archive, whim_archive_item *out,
                                            bool *more, whim_diag *diag);
 
-/* A new file, which must not be there, for this user only: it reveals what was said. Until it is
- * finished its name ends in ".part"; BUSY: such a one is there. `parts` are
- * borrowed; their counts are made while records are added, part after part and kind after kind, and
- * the head is written at the end. */
+/* Make a new file, which must not exist. Only this user can read it, because it reveals what was
+ * said. Until it is finished, its name ends in ".part". BUSY: a file of that name exists. `parts`
+ * are borrowed. Records are added part after part and kind after kind; their counts are filled in
+ * meanwhile, and the head is written at the end. */
 WHIM_MUST_CHECK whim_err whim_archive_create(whim_archive *archive, const char *path,
                                              whim_archive_part *parts, int32_t n_part,
                                              whim_diag *diag);
@@ -75,7 +76,7 @@ WHIM_MUST_CHECK whim_err whim_archive_add(whim_archive *archive, const whim_arch
                                           whim_diag *diag);
 WHIM_MUST_CHECK whim_err whim_archive_finish(whim_archive *archive, whim_diag *diag);
 
-/* Close it; legal on {.fd = -1}. One that is written and was not finished is removed. */
+/* Close it; legal on {.fd = -1}. A new file that was not finished is removed. */
 void whim_archive_close(whim_archive *archive);
 
 #endif

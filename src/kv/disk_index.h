@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a page lies on disk, by its key: an open-addressing table that grows.
+/* Where each page is on disk, by its key: an open-addressing table that grows.
  * Threads: one at a time. */
 #ifndef WHIM_KV_DISK_INDEX_H
 #define WHIM_KV_DISK_INDEX_H

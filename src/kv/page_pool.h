@@ -28,12 +28,12 @@ void whim_page_pool_deinit(whim_page_pool *pool);
 /* The next free page, with one reference, or -1. */
 int32_t whim_page_pool_take(whim_page_pool *pool);
 
-/* One more reference on a page that is held; to ask for one that is free is a bug and ends the
+/* Take one more reference on a page that has one. Doing so for a free page is a bug and ends the
  * process. */
 void whim_page_pool_ref(whim_page_pool *pool, int32_t page);
 
-/* Drop one reference; the last one frees the page. A page that is not held is a bug and ends the
- * process. */
+/* Drop one reference; dropping the last one frees the page. A page without references is a bug and
+ * ends the process. */
 void whim_page_pool_give(whim_page_pool *pool, int32_t page);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The prefix tree: which full pages of keys and values are already there, by the tokens that made
- * them. A node is one page of page_len tokens; its path from the root is all tokens before it, so a
- * page is found only under exactly the tokens that it was computed from (compared, not only
+/* The prefix tree: which full pages of keys and values exist, by the tokens that made them. A node
+ * is one page of page_len tokens, and its path from the root is all tokens before it. So a page is
+ * found only under exactly the tokens that it was computed from (they are compared, not only
  * hashed).
  *
  * Invariants:
@@ -22,9 +22,9 @@
 
 typedef struct whim_prefix_tree whim_prefix_tree;
 
-/* What the chain of tokens up to and with a page is called outside (the disk tier's key): a SHA-256
- * of the page's tokens and of the key before it. Nobody can make two chains of the same key, and
- * it is the same on every machine. */
+/* The name outside the tree (the disk tier's key) of the tokens up to the end of a page: a SHA-256
+ * of the page's tokens and of the key before it. Nobody can make two sequences of tokens with the
+ * same key, and the key is the same on every machine. */
 typedef struct whim_prefix_key {
     uint8_t byte[WHIM_SHA256_BYTES];
 } whim_prefix_key;
@@ -48,19 +48,18 @@ int64_t whim_prefix_tree_match(whim_prefix_tree *tree, const int32_t *tokens, in
 /* How many pages match would give, without taking them or counting as a use. */
 int64_t whim_prefix_tree_peek(const whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
 
-/* Make the first n_page full pages of `tokens` known. Where the tree has a page for the same tokens
- * already, that one stays and `pages[i]` is not taken; otherwise the tree takes a reference on
- * pages[i]. */
+/* Add the first n_page full pages of `tokens`. If the tree has a page for the same tokens already,
+ * that one stays; otherwise the tree takes a reference on pages[i]. */
 void whim_prefix_tree_insert(whim_prefix_tree *tree, const int32_t *tokens, const int32_t *pages,
                              int64_t n_page);
 
-/* As insert; and where the tree has another page for the same tokens, that one with a reference
- * takes the place of pages[i], which is given back. Who holds pages in the tree so holds all that
- * is before them, and nothing lies there that can neither be used nor evicted. */
+/* As insert. But if the tree has another page for the same tokens, pages[i] is given back, and
+ * replaced by that one with a reference. So whoever holds pages in the tree holds all pages before
+ * them, and the tree has no pages that can neither be used nor evicted. */
 void whim_prefix_tree_merge(whim_prefix_tree *tree, const int32_t *tokens, int32_t *pages,
                             int64_t n_page);
 
-/* Drop least recently used pages until the pool has `n_free` free ones; false when it cannot. */
+/* Drop least recently used pages until the pool has `n_free` free ones; false if it cannot. */
 bool whim_prefix_tree_evict(whim_prefix_tree *tree, int64_t n_free);
 
 /* Pages that eviction could free at once, pages that the tree alone holds, and pages that were
@@ -69,23 +68,23 @@ int64_t whim_prefix_tree_evictable(const whim_prefix_tree *tree);
 int64_t whim_prefix_tree_alone(const whim_prefix_tree *tree);
 int64_t whim_prefix_tree_evicted(const whim_prefix_tree *tree);
 
-/* Whether the page after the longest known beginning of `tokens` was evicted not long ago: for the
- * reason of a miss. A guess from hashes, never wrong about pages that were never there but for
- * 2^-64. */
+/* Whether the page after the longest known beginning of `tokens` was evicted not long ago, which
+ * tells the reason of a miss. This is a guess from hashes: for pages that were never there it is
+ * wrong with a probability of 2^-64. */
 bool whim_prefix_tree_lost(const whim_prefix_tree *tree, const int32_t *tokens, int64_t n_tok);
 
 /* --- states of recurrent models --------------------------------------------------------------- */
 
-/* Such a model can go on only from a place where its state was kept. A page of the tree may carry
- * one: the state after its last token, in a slot of another pool, of which the tree holds a
- * reference. It goes with its page, or before it when slots are wanted. */
+/* A recurrent model can continue only from a place where its state was kept. A page of the tree may
+ * carry the state after its last token, in a slot of another pool; the tree holds a reference on
+ * the slot. The state is dropped with its page, or before it if slots are wanted. */
 
 /* The pool of the slots, once, before any of the calls below; it outlives the tree. */
 WHIM_MUST_CHECK whim_err whim_prefix_tree_set_states(whim_prefix_tree *tree,
                                                      whim_page_pool *states);
 
-/* Let the last of the first n_page pages of `tokens` carry `slot`. False, and nothing is taken,
- * where the tree does not know the page or it carries one already. */
+/* Let the last of the first n_page pages of `tokens` carry `slot`. False, and nothing is taken, if
+ * the tree does not have the page or the page carries a slot already. */
 bool whim_prefix_tree_keep_state(whim_prefix_tree *tree, const int32_t *tokens, int64_t n_page,
                                  int32_t slot);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One sequence's place in the KV pool: its pages in order of position, and how many positions are
  * filled. Accounting only.
- * Invariants: n_page == ceil(len / page_len) outside whim_sequence_grow; a page that others have a
- * reference on is full and stays as it is: a sequence grows only in pages that it alone holds.
+ * Invariants: n_page == ceil(len / page_len) outside whim_sequence_grow; a page on which others
+ * have a reference is full and does not change: a sequence grows only in pages that it alone holds.
  * Threads: one owner. */
 #ifndef WHIM_KV_SEQUENCE_H
 #define WHIM_KV_SEQUENCE_H
@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-/* Pages that so many positions take. */
+/* How many pages these positions take. */
 static inline int64_t whim_kv_pages(int64_t n_tok, int32_t page_len)
 {
     return (n_tok + page_len - 1) / page_len;
@@ -22,11 +22,11 @@ typedef struct whim_sequence {
     int32_t *pages; /* [max_page] */
     int64_t n_page, max_page;
     int32_t page_len;
-    int32_t group; /* whose pool has its pages: of several that a runner may have */
+    int32_t group; /* whose pool has its pages; a runner may have several */
     int64_t len;   /* positions filled */
     int64_t step;  /* the runner's number of the last step that it was part of */
-    int32_t state; /* its slot of recurrent state, for life; -1: the model has none */
-    /* positions that the state is of; a state at 0 is empty whatever the slot holds */
+    int32_t state; /* its slot of recurrent state; -1: the model has none */
+    /* positions that the state is after; at 0 the state is empty, whatever the slot has */
     int64_t state_at;
     /* The rows that it had on trial: in which step of the runner's, from which row on, how many. */
     int64_t trial, trial_row, n_trial;
@@ -34,8 +34,8 @@ typedef struct whim_sequence {
 
 WHIM_MUST_CHECK whim_err whim_sequence_init(whim_sequence *seq, int64_t max_ctx, int32_t page_len);
 
-/* Take a slot of recurrent state for the sequence's life; FULL when there is none. `states` may
- * have no slots at all, then the model has no such states. */
+/* Take a slot of recurrent state for the life of the sequence; FULL if none is free. If `states`
+ * has no slots at all, the model has no such states. */
 WHIM_MUST_CHECK whim_err whim_sequence_take_state(whim_sequence *seq, whim_page_pool *states);
 
 /* Give the slot back, before deinit. */
@@ -50,8 +50,8 @@ int64_t whim_sequence_pages_needed(const whim_sequence *seq, int64_t n_tok);
 /* Start an empty sequence with `n` full pages; the sequence takes over one reference on each. */
 void whim_sequence_share(whim_sequence *seq, const int32_t *pages, int64_t n);
 
-/* Make room for `n_tok` more positions and count them as filled. FULL or INVALID (longer than
- * max_ctx) change nothing. Growing inside a page that others hold too is a bug and ends the
+/* Make room for `n_tok` more positions and count them as filled. FULL and INVALID (longer than
+ * max_ctx) change nothing. Growing in a page that others hold, too, is a bug and ends the
  * process. */
 WHIM_MUST_CHECK whim_err whim_sequence_grow(whim_sequence *seq, whim_page_pool *pool,
                                             int64_t n_tok);
