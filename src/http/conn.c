@@ -102,40 +102,6 @@ void whim_conn_kill(whim_http *http, whim_conn *conn)
     atomic_fetch_sub(&http->n_connections, 1);
 }
 
-enum { STAYS = 4 };
-
-/* Which ones make room first. */
-static int32_t drop_class(const whim_conn *conn)
-{
-    switch (conn->state) {
-    case WHIM_CONN_HANDSHAKE:
-        return 0;
-    case WHIM_CONN_IDLE:
-        return conn->has_sent ? 1 : 0;
-    case WHIM_CONN_LINGER:
-        return 2;
-    case WHIM_CONN_HEAD:
-        return 3;
-    default:
-        return STAYS;
-    }
-}
-
-whim_conn *whim_conn_to_drop(const whim_http *http)
-{
-    whim_conn *best = NULL;
-    int32_t least = STAYS;
-    for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
-        int32_t class = drop_class(conn);
-        bool is_older = best != NULL && class == least && conn->deadline_ns <= best->deadline_ns;
-        if (class < least || (class < STAYS && is_older)) {
-            best = conn;
-            least = class;
-        }
-    }
-    return best;
-}
-
 whim_conn *whim_conn_unread(const whim_http *http)
 {
     const int64_t before = whim_clock_ns() - WHIM_HTTP_UNREAD_NS;

@@ -209,10 +209,12 @@ void whim_conn_progress(whim_http *http, whim_conn *conn);
 /* Its deadline has passed. */
 void whim_conn_timeout(whim_http *http, whim_conn *conn);
 void whim_conn_kill(whim_http *http, whim_conn *conn);
-/* The connection that makes room for a new one: none with a request under way, first those that
- * never sent a byte, then those that wait for their next request, are answered, or have sent a part
- * of a head; of these the one whose time would be over first. NULL: there is none. */
-whim_conn *whim_conn_to_drop(const whim_http *http);
+/* The connection that makes room for a new one: none with a request under way, and none of an
+ * address that has fewer than that of the newcomer (NULL: whoever it is). First those of the
+ * address that has most, and of them those that never sent a byte, then those that wait for their
+ * next request, are answered, or have sent a part of a head; of these the one whose time would be
+ * over first. NULL: there is none. */
+whim_conn *whim_conn_to_drop(const whim_http *http, const struct in6_addr *newcomer);
 /* Of the address that has most connections, if it has more than `address`, a request that
  * is not there as a whole (the one whose time would be over first), or else one that waits for its
  * reply (the last that came); NULL: there is none. */

@@ -90,16 +90,16 @@ static void accept_failed(whim_http *http)
 static bool has_room(const whim_http *http)
 {
     return atomic_load(&http->n_connections) < http->cfg.limits.max_connections ||
-           whim_conn_to_drop(http) != NULL;
+           whim_conn_to_drop(http, NULL) != NULL;
 }
 
 /* All connections are taken but those that are kept for health: one that nobody uses is closed for
  * one that came, so that these are left for when all are in use. */
-static void make_room(whim_http *http)
+static void make_room(whim_http *http, const struct in6_addr *newcomer)
 {
     const whim_http_limits *l = &http->cfg.limits;
     whim_conn *conn = atomic_load(&http->n_connections) >= l->max_connections - l->kept_for_health
-                          ? whim_conn_to_drop(http)
+                          ? whim_conn_to_drop(http, newcomer)
                           : NULL;
     int64_t held_back;
     if (conn != NULL) {
@@ -121,7 +121,7 @@ static void drop_idle_tls(whim_http *http)
     whim_conn *conn;
     int64_t held_back;
     while (http->tls != NULL && most > 0 && whim_tls_bytes() - http->tls_before > most &&
-           (conn = whim_conn_to_drop(http)) != NULL) {
+           (conn = whim_conn_to_drop(http, NULL)) != NULL) {
         if (whim_log_allow(&http->drop_limit, LOG_EVERY_NS, &held_back)) {
             whim_log_warn(http->cfg.log, "connection_dropped",
                           whim_log_text("reason", "idle, and TLS takes much memory"),
@@ -158,8 +158,12 @@ static void accept_some(whim_http *http, int listen_fd)
             memcpy(&client.s6_addr[12], &((struct sockaddr_in *)&addr)->sin_addr, 4);
         }
         atomic_fetch_add(&http->n_accepted, 1);
-        make_room(http);
-        whim_conn_open(http, fd, &client);
+        make_room(http, &client);
+        if (atomic_load(&http->n_connections) < http->cfg.limits.max_connections) {
+            whim_conn_open(http, fd, &client);
+        } else {
+            close(fd); /* its client has most of them, and all of them are in use */
+        }
     }
 }
 

@@ -124,6 +124,65 @@ static int32_t place_of(const struct in6_addr *address)
     return (int32_t)(hash % PLACES);
 }
 
+/* How many connections each address has. */
+typedef struct crowd {
+    int32_t n[PLACES];
+} crowd;
+
+static int32_t has(const crowd *c, const whim_conn *conn)
+{
+    return c->n[place_of(&conn->address)];
+}
+
+static void crowd_count(const whim_http *http, crowd *out)
+{
+    *out = (crowd){{0}};
+    for (const whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
+        out->n[place_of(&conn->address)]++;
+    }
+}
+
+enum { STAYS = 4 };
+
+/* Which ones of an address make room first. */
+static int32_t drop_class(const whim_conn *conn)
+{
+    switch (conn->state) {
+    case WHIM_CONN_HANDSHAKE:
+        return 0;
+    case WHIM_CONN_IDLE:
+        return conn->has_sent ? 1 : 0;
+    case WHIM_CONN_LINGER:
+        return 2;
+    case WHIM_CONN_HEAD:
+        return 3;
+    default:
+        return STAYS;
+    }
+}
+
+static bool is_dropped_before(const crowd *c, const whim_conn *a, const whim_conn *b)
+{
+    int32_t n_a = has(c, a), n_b = has(c, b), class_a = drop_class(a), class_b = drop_class(b);
+    if (n_a != n_b || class_a != class_b) {
+        return n_a != n_b ? n_a > n_b : class_a < class_b;
+    }
+    return a->deadline_ns <= b->deadline_ns;
+}
+
+whim_conn *whim_conn_to_drop(const whim_http *http, const struct in6_addr *newcomer)
+{
+    crowd c;
+    whim_conn *best = NULL;
+    crowd_count(http, &c);
+    const int32_t least = newcomer != NULL ? c.n[place_of(newcomer)] : 0;
+    for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
+        bool may_go = drop_class(conn) < STAYS && has(&c, conn) >= least;
+        best = may_go && (best == NULL || is_dropped_before(&c, conn, best)) ? conn : best;
+    }
+    return best;
+}
+
 static bool waits_for_reply(const whim_conn *conn)
 {
     if (conn->state != WHIM_CONN_REPLY || conn->ex == NULL) {
@@ -145,12 +204,11 @@ static bool goes_before(const whim_conn *a, const whim_conn *b)
 
 whim_conn *whim_conn_crowding(const whim_http *http, const struct in6_addr *address)
 {
-    int32_t n[PLACES] = {0}, most = 0;
-    for (const whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
-        n[place_of(&conn->address)]++;
-    }
+    crowd c;
+    int32_t most = 0;
+    crowd_count(http, &c);
     for (int32_t i = 1; i < PLACES; i++) {
-        most = n[i] > n[most] ? i : most;
+        most = c.n[i] > c.n[most] ? i : most;
     }
     whim_conn *best = NULL;
     for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
@@ -159,5 +217,5 @@ whim_conn *whim_conn_crowding(const whim_http *http, const struct in6_addr *addr
             best = conn;
         }
     }
-    return n[most] > n[place_of(address)] ? best : NULL; /* which is among them */
+    return c.n[most] > c.n[place_of(address)] ? best : NULL; /* which is among them */
 }

@@ -144,12 +144,41 @@ static void equals_stay(void **state)
     close_all(fds, FEW);
 }
 
+/* One that has just come, and has not been read yet, does not go for the next of a client that has
+ * all the others. */
+static void new_ones_stay(void **state)
+{
+    (void)state;
+    enum { MANY = 40 };
+    int fds[FEW + MANY];
+    int64_t n = whim_http_get_stats(f.http).n_requests;
+    for (int i = 0; i < FEW; i++) {
+        fds[i] = dial_as("127.0.0.2");
+        say(fds[i], HALF);
+        requests_become(++n);
+    }
+    int fd = dial_as("127.0.0.3");
+    int64_t accepted = whim_http_get_stats(f.http).n_accepted;
+    for (int i = FEW; i < FEW + MANY; i++) {
+        fds[i] = dial_as("127.0.0.2");
+    }
+    for (int i = 0; i < 60000 && whim_http_get_stats(f.http).n_accepted < accepted + MANY; i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    say(fd, GET);
+    assert_true(hear(&f, fd, NULL));
+    assert_int_equal(status_of(f.text), 200);
+    close(fd);
+    close_all(fds, FEW + MANY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bodies_make_room),
         cmocka_unit_test(waiting_ones_make_room),
         cmocka_unit_test(equals_stay),
+        cmocka_unit_test(new_ones_stay),
     };
     return cmocka_run_group_tests(tests, open_it, close_it);
 }
