@@ -8,6 +8,8 @@ import socket
 import struct
 import time
 
+import attacks_fields
+import attacks_wire
 import hostile
 from rawhttp import request_bytes
 
@@ -342,7 +344,8 @@ def gbnf(foe):
 KINDS = [idle_sockets, heads_by_the_byte, bodies_by_the_byte, resets, noise, pipelines, chunks_of_a_byte, half_closed,
          many_addresses, wrong_keys, json_bombs, unread_fields, call_arguments, deep, keys_that_collide, long_texts,
          many_ids, many_messages, template_arguments, many_prompts, other_prompts, greedy, crowd, unread_streams,
-         slow_readers, cancels, kept_responses, ollama, fill_in, schemas, expressions, gbnf]
+         slow_readers, cancels, kept_responses, ollama, fill_in, schemas, expressions, gbnf, *attacks_wire.KINDS,
+         *attacks_fields.KINDS]
 
 
 def row(name, data):
@@ -359,7 +362,9 @@ def choose(rng, n):
     """n attacks in random order: each kind as often as any other in half of them, rows of hostile.py in the rest."""
     rows = [row(name, data) for make in (hostile.wire_rows, hostile.body_rows, hostile.field_rows, hostile.grammar_rows)
             for name, data, _want in make()]
-    chosen = (KINDS * (n // 2 // len(KINDS) + 1))[:max(n // 2, min(n, len(KINDS)))]
+    rows += [attacks_fields.row(*asked) for asked in attacks_fields.rows()]
+    kinds = rng.sample(KINDS, len(KINDS))
+    chosen = (kinds * (n // 2 // len(KINDS) + 1))[:max(n // 2, min(n, len(KINDS)))]
     chosen += rng.sample(rows, n - len(chosen))
     rng.shuffle(chosen)
     return chosen
