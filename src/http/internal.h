@@ -132,6 +132,7 @@ struct whim_conn {
     uint32_t events;     /* what epoll watches */
     int64_t deadline_ns; /* 0: none */
     int64_t asked_ns;    /* when the request was complete */
+    int64_t number;      /* connections that were accepted up to this one */
     int64_t n_linger;    /* bytes dropped */
     whim_tls_conn *tls;
     whim_exchange *ex;
@@ -210,7 +211,9 @@ void whim_conn_progress(whim_http *http, whim_conn *conn);
 void whim_conn_timeout(whim_http *http, whim_conn *conn);
 void whim_conn_kill(whim_http *http, whim_conn *conn);
 /* The connection that makes room for a new one: none with a request under way, and none of an
- * address that has fewer than that of the newcomer (NULL: whoever it is). First those of the
+ * address that has fewer than that of the newcomer (NULL: whoever it is). While there is a place
+ * left that is kept for health, the last that came stay, too, if their address has no more than
+ * the newcomer's would have: they have had no time to say what they want. First those of the
  * address that has most, and of them those that never sent a byte, then those that wait for their
  * next request, are answered, or have sent a part of a head; of these the one whose time would be
  * over first. NULL: there is none. */

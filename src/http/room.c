@@ -176,8 +176,14 @@ whim_conn *whim_conn_to_drop(const whim_http *http, const struct in6_addr *newco
     whim_conn *best = NULL;
     crowd_count(http, &c);
     const int32_t least = newcomer != NULL ? c.n[place_of(newcomer)] : 0;
+    const whim_http_limits *l = &http->cfg.limits;
+    const bool has_place = atomic_load(&http->n_connections) < l->max_connections;
+    const int64_t new_from = newcomer != NULL && has_place
+                                 ? atomic_load(&http->n_accepted) - l->kept_for_health
+                                 : INT64_MAX;
     for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
-        bool may_go = drop_class(conn) < STAYS && has(&c, conn) >= least;
+        bool may_go = drop_class(conn) < STAYS && has(&c, conn) >= least &&
+                      (conn->number < new_from || has(&c, conn) > least + 1);
         best = may_go && (best == NULL || is_dropped_before(&c, conn, best)) ? conn : best;
     }
     return best;

@@ -172,6 +172,27 @@ static void new_ones_stay(void **state)
     close_all(fds, FEW + MANY);
 }
 
+/* Nor for the first of a third client, while there is a place left. */
+static void new_ones_stay_beside_others(void **state)
+{
+    (void)state;
+    int fds[FEW + 2];
+    int64_t n = whim_http_get_stats(f.http).n_requests;
+    for (int i = 0; i < FEW; i++) {
+        fds[i] = dial_as("127.0.0.2");
+        say(fds[i], HALF);
+        requests_become(++n);
+    }
+    fds[FEW] = dial_as("127.0.0.3");
+    fds[FEW + 1] = dial_as("127.0.0.4");
+    for (int i = FEW; i < FEW + 2; i++) {
+        say(fds[i], GET);
+        assert_true(hear(&f, fds[i], NULL));
+        assert_int_equal(status_of(f.text), 200);
+    }
+    close_all(fds, FEW + 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +200,7 @@ int main(void)
         cmocka_unit_test(waiting_ones_make_room),
         cmocka_unit_test(equals_stay),
         cmocka_unit_test(new_ones_stay),
+        cmocka_unit_test(new_ones_stay_beside_others),
     };
     return cmocka_run_group_tests(tests, open_it, close_it);
 }
