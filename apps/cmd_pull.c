@@ -50,8 +50,8 @@ int cmd_pull(const whim_options *options)
     if (options->file != NULL) {
         if (ref.pick[0] != '\0' || !whim_hub_name_is_safe(options->file)) {
             return complain(EXIT_USAGE,
-                            "--file takes the name of one file as the repository has it, and "
-                            "nothing after a colon in the model's name beside it");
+                            "--file takes the name of one file in the repository; the model's name "
+                            "must then have no colon");
         }
         snprintf(ref.pick, sizeof ref.pick, "%s", options->file);
     }
@@ -68,8 +68,8 @@ int cmd_pull(const whim_options *options)
     hub_visit_blame(&visit, err, &diag);
     if (err != WHIM_ERR_OK && atomic_load(&stopped)) {
         return complain(EXIT_INTERRUPTED,
-                        "stopped; what came is kept, and the same command goes on "
-                        "from there");
+                        "stopped; what was downloaded is kept, and the same command "
+                        "continues from there");
     }
     if (err != WHIM_ERR_OK) {
         return complain(EXIT_FAILED, "%s", diag.text);

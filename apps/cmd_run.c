@@ -47,7 +47,7 @@ static bool get_prompt(run *r)
     }
     const char *prompt = o->prompt != NULL ? o->prompt : o->output;
     if (o->prompt != NULL && o->output != NULL) {
-        complain(EXIT_USAGE, "two prompts: \"%.200s\" behind the model, and --prompt", o->output);
+        complain(EXIT_USAGE, "two prompts: \"%.200s\" after the model, and --prompt", o->output);
         return false;
     }
     if (prompt != NULL && strcmp(prompt, "-") != 0) {

@@ -158,7 +158,7 @@ static void append_text(whim_str *out, const share *shares, int32_t n_rank)
         whim_format_bytes(text[1], sizeof text[1], nodes[i].available);
         whim_str_printf(out, "memory node %d: %s of %d rank%s here; it has %s left\n",
                         nodes[i].node, text[0], nodes[i].n_rank, nodes[i].n_rank == 1 ? "" : "s",
-                        nodes[i].available < 0 ? "nobody knows how much" : text[1]);
+                        nodes[i].available < 0 ? "an unknown amount" : text[1]);
     }
 }
 

@@ -285,8 +285,8 @@ whimbrel_model *open_model(const whimbrel_model_options *options, const whim_lib
     const char *why = whimbrel_get_info(model)->draft_unused;
     if (why != NULL) {
         warn_of("draft",
-                "the draft beside the model is not used; answers are the same, but do not come "
-                "faster by it (--no-draft leaves it alone and says nothing): %s",
+                "the draft next to the model is not used; answers are the same, but not faster "
+                "(--no-draft ignores it without this line): %s",
                 why);
     }
     return model;

@@ -151,7 +151,7 @@ bool quality_prepare(quality *q, const whim_options *options, const char *in,
     most = config->max_ctx < most ? config->max_ctx : most;
     q->n = q->n < most ? q->n : most;
     if (q->skipped[0] == '\0' && q->n < 2) {
-        complain(EXIT_USAGE, "the text for the report has %lld tokens, and two are needed",
+        complain(EXIT_USAGE, "the text for the report has %lld tokens; it needs at least two",
                  (long long)q->n);
         return false;
     }

@@ -166,7 +166,7 @@ bool set_param(whimbrel_sampling *params, int32_t n_vocab, const char *name, con
     bool whole = number >= 0 && number <= 9e15 && number == (double)(int64_t)number;
     if (strcmp(name, "top_k") == 0 || strcmp(name, "seed") == 0) {
         if (!whole || (name[0] == 't' && number > INT32_MAX)) {
-            whim_fail(diag, WHIM_ERR_INVALID, "%s is a whole number, not %.64s", name, value);
+            whim_fail(diag, WHIM_ERR_INVALID, "%s must be a whole number, not %.64s", name, value);
             return false;
         }
         changed.top_k = name[0] == 't' ? (int32_t)number : changed.top_k;

@@ -74,7 +74,7 @@ bool parse_ids(const char *text, int64_t n, int64_t **ids, int64_t *n_id)
         if (end == at || errno != 0 || strcspn(end, between) != 0) {
             complain(EXIT_USAGE,
                      "--ids: \"%.*s\" is not a token id; expected whole numbers with commas or "
-                     "blanks between them",
+                     "spaces between them",
                      (int)(strcspn(at, between) < 32 ? strcspn(at, between) : 32), at);
             return false;
         }

@@ -99,8 +99,8 @@ static bool check_options(const whim_options *options, int64_t *max_batch)
         complain(EXIT_USAGE,
                  options->peer != NULL
                      ? "--draft and --peer do not go together: the peer proposes nothing"
-                     : "--draft: expected is oracle:A, with a chance A from 0 to 1, not \"%s\"; "
-                       "a draft is timed with --suite or --verify-rows",
+                     : "--draft: expected oracle:A, where A is a probability from 0 to 1, not "
+                       "\"%s\"; to time a draft, use --suite or --verify-rows",
                  options->oracle);
         return false;
     }
@@ -316,7 +316,7 @@ int cmd_bench(const whim_options *options)
         return complain(EXIT_FAILED, "%s", diag.text[0] != '\0' ? diag.text : whim_err_text(err));
     }
     if (b.differs) {
-        return complain(EXIT_FAILED, "tokens with proposals are not those of the plain run");
+        return complain(EXIT_FAILED, "with proposals the tokens are not the same as without");
     }
     return EXIT_OK;
 }

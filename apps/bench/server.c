@@ -66,8 +66,8 @@ static bool check_options(const whim_options *o)
     const char *name = first_given(o, list, sizeof list / sizeof list[0]);
     if (o->model != NULL) {
         complain(EXIT_USAGE,
-                 "--serve measures the server's model, so that \"%s\" has no place here; to name "
-                 "one of several models of a server, use --model",
+                 "--serve measures the server's model, so leave out \"%s\"; to choose one of "
+                 "several models of a server, use --model",
                  o->model);
         return false;
     }
@@ -77,7 +77,7 @@ static bool check_options(const whim_options *o)
     }
     for (const char *c = o->server_key; c != NULL && *c != '\0'; c++) {
         if (*c <= ' ' || *c > '~') {
-            complain(EXIT_USAGE, "--api-key: a key has no blanks and no control characters");
+            complain(EXIT_USAGE, "--api-key: a key has no spaces and no control characters");
             return false;
         }
     }

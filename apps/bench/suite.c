@@ -304,8 +304,9 @@ int bench_suite(const whim_options *options, const char *model)
     }
     whim_progress_finish(&s.bar, ok);
     if (ok && result_print(&s)) {
-        code =
-            s.same ? EXIT_OK : complain(EXIT_FAILED, "tokens with proposals are not those without");
+        code = s.same
+                   ? EXIT_OK
+                   : complain(EXIT_FAILED, "with proposals the tokens are not the same as without");
     }
     suite_free(&s);
     return interrupted ? EXIT_INTERRUPTED : code;

@@ -49,8 +49,8 @@ static void do_help(chat *c, const char *rest)
     }
     whim_str_append(
         &text,
-        "Ctrl-C stops an answer; Ctrl-D ends the chat. A line that ends with \\ goes on, and so "
-        "does text between lines of \"\"\"; pasted lines are sent by Enter.");
+        "Ctrl-C stops an answer; Ctrl-D ends the chat. End a line with \\ to continue it on the "
+        "next, or put several lines between lines of \"\"\". Enter sends pasted lines.");
     view_say(&c->view, "%s", whim_str_text(&text));
     whim_str_deinit(&text);
 }
@@ -275,10 +275,10 @@ static const command command_table[] = {
     {"/clear", "", "begin a new conversation", do_clear},
     {"/system", "[TEXT]", "show or set the system message (none: remove it)", do_system},
     {"/save", "FILE", "write the conversation to a file", do_save},
-    {"/load", "FILE", "go on with a conversation from a file", do_load},
+    {"/load", "FILE", "continue a conversation from a file", do_load},
     {"/regenerate", "", "answer the last message again", do_regenerate},
     {"/undo", "", "take back the last message and its answer", do_undo},
-    {"/model", "[NAME]", "show the model, or go on with another one", do_model},
+    {"/model", "[NAME]", "show the model, or continue with another one", do_model},
     {"/params", "[NAME VALUE]", "show or change how answers are sampled", do_params},
     {"/quit", "", "end the chat", do_quit},
 };

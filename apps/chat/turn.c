@@ -51,8 +51,8 @@ static void say_full(chat *c)
     append_context_hint(&hint, c->options, c->info);
     view_error(&c->view,
                "the conversation would fill the context of %lld tokens: there is no room for an "
-               "answer. Your message was not taken, the conversation is as before; /undo makes "
-               "room, /clear begins anew; %s.",
+               "answer. Your message was not added; the conversation is as it was before. /undo "
+               "makes room, /clear begins a new conversation; %s.",
                (long long)c->context, whim_str_text(&hint));
     whim_str_deinit(&hint);
 }
@@ -62,13 +62,13 @@ static void say_context_end(chat *c)
     if (c->model == NULL) {
         view_error(&c->view, "the server's context is full, or it allows no longer answers: the "
                              "answer ends here. /undo takes the last turn back, /clear begins "
-                             "anew.");
+                             "a new conversation.");
         return;
     }
     view_error(&c->view,
                "the context of %lld tokens is full: the answer ends here. Nothing was dropped; "
-               "/undo takes the last turn back, /clear begins anew, and a larger --ctx gives "
-               "more room (the model's limit is %lld).",
+               "/undo takes the last turn back, /clear begins a new conversation, and a larger "
+               "--ctx gives more room (the model's limit is %lld).",
                (long long)c->context, (long long)c->info->model_context);
 }
 
@@ -82,7 +82,7 @@ static void say_end(chat *c, const asked *got)
     case WHIMBREL_END_MEMORY:
         view_error(&c->view,
                    "the memory for keys and values is full: the answer ends here; --kv-mem "
-                   "gives more, /clear begins anew.");
+                   "gives more, /clear begins a new conversation.");
         break;
     case WHIMBREL_END_LENGTH:
         view_note(&c->view, "[cut after %lld tokens, as --max-tokens says]", (long long)got->n_id);

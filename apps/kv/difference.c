@@ -24,14 +24,14 @@ static const cause places[N_PLACE] = {
 /* What differs where a backend and its level stand, and --isa makes nothing the same. */
 static const cause backend = {"", "the backend", "give both the same --backend"};
 static const cause family = {"", "the family of the CPU",
-                             "pages travel between CPUs of one family only"};
+                             "pages can be used only by CPUs of the same family"};
 static const cause gpu = {"", "the level of the GPU",
-                          "pages travel between GPUs of one level only; --backend cpu on both "
-                          "machines makes them of the CPU"};
+                          "pages can be used only by GPUs of the same level; --backend cpu on "
+                          "both machines makes pages of the CPU"};
 
 static const cause others[] = {
     {"draft ", "the draft", "give both the same --draft and --draft-type, or both --no-draft"},
-    {"rows ", "as what rows travel to experts", "give both the same --ep-dispatch"},
+    {"rows ", "the form in which rows are sent to experts", "give both the same --ep-dispatch"},
     {"experts ", "how many experts each process has", "give both the same --ep-experts"},
     {"", "the ranks", "give both the same --tp, --cp, --dp and --ep"},
 };

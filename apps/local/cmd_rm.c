@@ -56,7 +56,7 @@ static bool find_items(removal *r)
         for (int32_t k = 0; k < running.n; k++) {
             if (running_has(&running.v[k], item->path)) {
                 complain(EXIT_FAILED,
-                         "%s is in use by the server at %s (process %lld); end that first",
+                         "%s is in use by the server at %s (process %lld); stop it first",
                          item->name, running.v[k].url, (long long)running.v[k].pid);
                 return false;
             }
@@ -132,7 +132,7 @@ int cmd_rm(const whim_options *options)
     whim_diag diag = {""};
     int code = EXIT_FAILED;
     if (options->model == NULL) {
-        return complain(EXIT_USAGE, "rm what? \"whimbrel list\" says what there is");
+        return complain(EXIT_USAGE, "rm what? \"whimbrel list\" shows what there is");
     }
     if (!hub_settings_read(&visit)) {
         return EXIT_FAILED;

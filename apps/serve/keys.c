@@ -20,7 +20,7 @@ static bool key_add(key_list *keys, char *line, const char *what)
     }
     if (*end != '\0' && !priority) {
         complain(EXIT_USAGE,
-                 "%s: a key has no blanks; only the word \"priority\" may follow one, for a key "
+                 "%s: a key has no spaces; only the word \"priority\" may follow one, for a key "
                  "whose requests may go before those of others",
                  what);
         return false;

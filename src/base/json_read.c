@@ -413,7 +413,7 @@ static json_t *read_one(const char *text, int64_t n, int64_t *at, whim_json_limi
     reader r = {.text = text, .n = n, .at = *at, .skip = skip, .limits = limits};
     json_t *json = read_value(&r);
     if (json != NULL && to_end && (next(&r) != '\0' || r.at < r.n)) {
-        bad(&r, "text behind the end");
+        bad(&r, "text after the end");
     }
     whim_str_deinit(&r.scratch);
     whim_str_deinit(&r.keys);
@@ -519,7 +519,7 @@ whim_err whim_json_members_next(whim_json_members *w, bool *more)
         w->first = false;
         bool ends = --w->depth == 0;
         return ends && (walk_next_byte(w) != '\0' || w->at < w->n)
-                   ? walk_bad(w, "text behind the end")
+                   ? walk_bad(w, "text after the end")
                    : WHIM_ERR_OK;
     }
     if (!w->first && !walk_take(w, ',')) {

@@ -75,8 +75,9 @@ whim_err whim_link_load(const char *path, whim_link_set set, const whim_link_ops
     const whim_link_ops *ops = dlsym(module, NAME_OF(WHIM_LINK_SYMBOL));
     if (ops == NULL || strcmp(ops->version, WHIM_VERSION) != 0 ||
         ops->head_bytes != (int64_t)sizeof(whim_link_head)) {
-        whim_fail(diag, WHIM_ERR_UNSUPPORTED, "%.512s is not of whimbrel " WHIM_VERSION ", but %s",
-                  path, ops != NULL ? ops->version : "something else");
+        whim_fail(diag, WHIM_ERR_UNSUPPORTED,
+                  "%.512s does not belong to whimbrel " WHIM_VERSION ", but to %s", path,
+                  ops != NULL ? ops->version : "something else");
         dlclose(module);
         return WHIM_ERR_UNSUPPORTED;
     }

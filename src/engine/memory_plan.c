@@ -55,8 +55,8 @@ whim_err whim_memory_plan_check(const whim_memory_plan *plan, whim_diag *diag)
         whim_format_bytes(need, sizeof need, host);
         whim_format_bytes(have, sizeof have, plan->host_available);
         return whim_fail(diag, WHIM_ERR_NO_FIT,
-                         "beside the device's memory the model needs %s of the host's, but %s is "
-                         "available",
+                         "in addition to the device's memory, the model needs %s of the host's, "
+                         "but %s is available",
                          need, have);
     }
     if (needed <= plan->available) {

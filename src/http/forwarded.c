@@ -52,7 +52,7 @@ whim_err whim_network_parse(const char *text, whim_network *out, whim_diag *diag
             bits > most) {
             return whim_fail(
                 diag, WHIM_ERR_INVALID,
-                "\"%.64s\" is not a network: expected a number from 0 to %d behind the /", text,
+                "\"%.64s\" is not a network: expected a number from 0 to %d after the /", text,
                 most);
         }
     }
@@ -63,7 +63,7 @@ whim_err whim_network_parse(const char *text, whim_network *out, whim_diag *diag
     }
     if (memcmp(&rest, &out->address, sizeof rest) != 0) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "\"%.64s\" is not a network: the address has bits behind the first %d",
+                         "\"%.64s\" is not a network: the address has bits set after the first %d",
                          text, bits);
     }
     return WHIM_ERR_OK;

@@ -134,7 +134,7 @@ static whim_err blob_verify(pull *p, const whim_hub_file *file, const char *path
     *right = strcmp(hex, file->etag) == 0;
     if (!*right) {
         whim_str line = {0};
-        whim_str_printf(&line, "%s in the cache is damaged, fetching it anew", file->name);
+        whim_str_printf(&line, "%s in the cache is damaged, downloading it again", file->name);
         say(p, &line);
         if (unlink(path) != 0) {
             return whim_fail(p->diag, WHIM_ERR_IO, "%s: damaged, and cannot be deleted", path);

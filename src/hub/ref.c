@@ -255,10 +255,10 @@ whim_err whim_hub_ref_parse(whim_hub_ref *ref, const char *text, whim_diag *diag
     if (path == NULL || !plain_form(path, plain) || plain_parse(ref, plain, diag) != WHIM_ERR_OK) {
         return whim_fail(
             diag, WHIM_ERR_INVALID,
-            "\"%.200s\" is not the address of a model on the hub; expected is "
+            "\"%.200s\" is not the address of a model on the hub; expected "
             "https://huggingface.co/ORG/NAME, also with /tree/REVISION, or with "
-            "/blob/REVISION/ and the name of a GGUF file; what lies elsewhere, download "
-            "and give its path",
+            "/blob/REVISION/ and the name of a GGUF file; download a file from elsewhere "
+            "yourself, and give its path",
             text);
     }
     return WHIM_ERR_OK;

@@ -75,7 +75,7 @@ static whim_err check_lock(void *ctx, const char *path, const struct stat *st, w
     bool busy = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     whim_file_close(fd);
     return busy ? whim_fail(diag, WHIM_ERR_BUSY,
-                            "%s is being fetched by another process; end that first", ref->id)
+                            "%s is being fetched by another process; stop it first", ref->id)
                 : WHIM_ERR_OK;
 }
 

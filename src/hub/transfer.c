@@ -263,7 +263,7 @@ static whim_err transfer_failed(whim_hub_conn *conn, CURLcode code, const char *
         reply->may_retry = false;
         return whim_fail(conn->diag, WHIM_ERR_IO, "%s: %s", origin, text);
     case CURLE_OPERATION_TIMEDOUT:
-        return whim_fail(conn->diag, WHIM_ERR_IO, "%s: nothing came for a while", origin);
+        return whim_fail(conn->diag, WHIM_ERR_IO, "%s: no data arrived for a while", origin);
     default:
         return whim_fail(conn->diag, WHIM_ERR_IO, "%s: the transfer broke off: %s", origin, text);
     }
@@ -302,8 +302,9 @@ static whim_err hop(whim_hub_conn *conn, const char *url, char next[WHIM_HUB_URL
             }
         }
         if (strncmp(url, "https:", 6) == 0 && strncasecmp(next, "https:", 6) != 0) {
-            err = whim_fail(conn->diag, WHIM_ERR_CORRUPT,
-                            "%s leads from https to \"%.200s\", which is refused", origin, next);
+            err =
+                whim_fail(conn->diag, WHIM_ERR_CORRUPT,
+                          "%s redirects from https to \"%.200s\", which is refused", origin, next);
         }
     }
     curl_off_t wait = 0;

@@ -256,7 +256,7 @@ static whim_err partial_make(whim_archive *a, whim_diag *diag)
     if (lstat(partial, &st) == 0) {
         whim_free(partial);
         return whim_fail(diag, WHIM_ERR_BUSY,
-                         "%s.part is there already: another export is writing it, or one was "
+                         "%s.part exists already: another export is writing it, or one was "
                          "broken off; if none is running, remove that file",
                          a->path);
     }

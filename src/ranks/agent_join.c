@@ -74,7 +74,7 @@ static whim_err leader_connect(const whim_agent *a, int64_t until_ns, int *out, 
     error = errno;
     freeaddrinfo(list);
     if (*out < 0) {
-        return whim_fail(diag, WHIM_ERR_IO, "nobody answers at %s, port %s: %s", nodes->host,
+        return whim_fail(diag, WHIM_ERR_IO, "no answer from %s, port %s: %s", nodes->host,
                          nodes->port, strerror(error));
     }
     return WHIM_ERR_OK;

@@ -60,7 +60,7 @@ static whim_err order_check(const whim_bridge_order *o, int64_t bytes, whim_diag
         memchr(o->device, '\0', sizeof o->device) == NULL || o->n_node < 2 ||
         o->n_node > WHIM_BRIDGE_MAX_NODE) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "the order for a bridge is not one of whimbrel " WHIM_VERSION);
+                         "the order for a bridge does not come from whimbrel " WHIM_VERSION);
     }
     return WHIM_ERR_OK;
 }
@@ -98,7 +98,7 @@ static whim_err meet(process *p, whim_diag *diag)
         if (n != (ssize_t)sizeof peer || peer.magic != WHIM_BRIDGE_MAGIC ||
             peer.bytes != sizeof peer || peer.node != i || peer.address.bytes < 0 ||
             peer.address.bytes > WHIM_BRIDGE_ADDRESS) {
-            return whim_fail(diag, WHIM_ERR_CORRUPT, "the address of node %d is none", i);
+            return whim_fail(diag, WHIM_ERR_CORRUPT, "the address of node %d is not valid", i);
         }
         memcpy(&p->addresses[i], &peer.address, sizeof peer.address);
     }

@@ -172,7 +172,8 @@ whim_err whim_join_hello_make(const whim_join_challenge *challenge, const whim_j
                               whim_join_hello *out, whim_diag *diag)
 {
     if (challenge->magic != WHIM_JOIN_MAGIC || challenge->bytes != sizeof *challenge) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT, "what answers there is no leader of whimbrel");
+        return whim_fail(diag, WHIM_ERR_CORRUPT,
+                         "the program that answers there is not a leader of whimbrel");
     }
     if (strncmp(challenge->version, WHIM_VERSION, sizeof challenge->version) != 0) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
@@ -198,7 +199,7 @@ whim_err whim_join_hello_check(const whim_join_challenge *challenge, const whim_
     uint8_t proof[WHIM_SHA256_BYTES];
     if (hello->magic != WHIM_JOIN_MAGIC || hello->bytes != sizeof *hello) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "what it sent is not how whimbrel " WHIM_VERSION " joins");
+                         "its message is not that of a whimbrel " WHIM_VERSION " that joins");
     }
     hello_prove(challenge, hello, secret, proof);
     if (!whim_sha256_equal(proof, hello->proof)) {
@@ -255,7 +256,8 @@ whim_err whim_join_answer_check(const whim_join_challenge *challenge, const whim
 {
     uint8_t proof[WHIM_SHA256_BYTES];
     if (answer->magic != WHIM_JOIN_MAGIC || answer->bytes != sizeof *answer) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT, "what answers there is no leader of whimbrel");
+        return whim_fail(diag, WHIM_ERR_CORRUPT,
+                         "the program that answers there is not a leader of whimbrel");
     }
     answer_prove(challenge, hello, answer, secret, proof);
     if (!whim_sha256_equal(proof, answer->proof)) {

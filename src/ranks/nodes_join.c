@@ -60,8 +60,8 @@ static whim_err name_check(const char *host, const struct addrinfo *list, whim_d
         (void)getnameinfo(list->ai_addr, list->ai_addrlen, text, sizeof text, NULL, 0,
                           NI_NUMERICHOST);
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "--join: %s is %s on this machine, where no other one can come; give an "
-                         "address of this machine",
+                         "--join: %s is %s on this machine, which other machines cannot reach; "
+                         "give an address that they can",
                          host, text);
     }
     return WHIM_ERR_OK;
@@ -86,7 +86,7 @@ whim_err whim_nodes_port_open(whim_nodes *n, whim_diag *diag)
     WHIM_TRY(err);
     if (n->listener < 0) {
         return whim_fail(diag, error == EADDRINUSE ? WHIM_ERR_BUSY : WHIM_ERR_IO,
-                         "--join: other nodes cannot be waited for at %s, port %s: %s", n->cfg.host,
+                         "--join: cannot wait for other nodes at %s, port %s: %s", n->cfg.host,
                          n->cfg.port, strerror(error));
     }
     return WHIM_ERR_OK;
@@ -227,7 +227,7 @@ void whim_guest_look(whim_nodes *n, whim_guest *guest, int64_t now_ns, bool has_
     if (guest->n_in >= 8 &&
         (guest->hello.magic != WHIM_JOIN_MAGIC || guest->hello.bytes != sizeof guest->hello)) {
         whim_fail(&why, WHIM_ERR_CORRUPT,
-                  "what it sent is not how whimbrel " WHIM_VERSION " joins");
+                  "its message is not that of a whimbrel " WHIM_VERSION " that joins");
         refuse(n, guest, &why);
     } else if (guest->n_in == (int64_t)sizeof guest->hello) {
         guest_answer(n, guest);

@@ -58,7 +58,7 @@ static whim_err on_frame(void *ctx, const whim_wire_head *head, const void *data
     }
     whim_channel *channel = channel_of(n, from->node, head->channel);
     if (channel == NULL || (head->kind != WHIM_WIRE_DATA && head->kind != WHIM_WIRE_ENDED)) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT, "it sent a frame that nobody asked for");
+        return whim_fail(diag, WHIM_ERR_CORRUPT, "it sent a frame that was not expected");
     }
     if (head->kind == WHIM_WIRE_ENDED) {
         char how[WHIM_RANK_HOW];

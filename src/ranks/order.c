@@ -63,8 +63,8 @@ whim_err whim_follower_order_make(whim_follower_order *order, const whim_engine_
         const char *text = *fields[i].value != NULL ? *fields[i].value : "";
         if (strlen(text) >= fields[i].size) {
             return whim_fail(diag, WHIM_ERR_INVALID,
-                             "'%.64s...' is %zu bytes long; other ranks are told at most %zu", text,
-                             strlen(text), fields[i].size - 1);
+                             "'%.64s...' is %zu bytes long; at most %zu can be sent to other ranks",
+                             text, strlen(text), fields[i].size - 1);
         }
         memcpy((char *)order + fields[i].at, text, strlen(text) + 1);
     }
@@ -78,7 +78,7 @@ whim_err whim_follower_order_read(const whim_follower_order *order, int64_t byte
         order->bytes != sizeof *order ||
         strncmp(order->version, WHIM_VERSION, sizeof order->version) != 0) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "the order for this rank is not one of whimbrel " WHIM_VERSION
+                         "the order for this rank does not come from whimbrel " WHIM_VERSION
                          "; ranks are started by `whimbrel serve --tp N` and the like");
     }
     field fields[N_FIELD];

@@ -23,7 +23,7 @@ whim_err whim_wire_parse(const void *data, int64_t n, whim_wire_head *head, int6
     if (head->magic != WHIM_WIRE_MAGIC || head->kind < 0 || head->kind >= WHIM_WIRE_KINDS ||
         head->bytes > WHIM_WIRE_MOST || (head->bytes > 0) != has_data ||
         head->channel < WHIM_WIRE_BRIDGE || head->channel >= WHIM_COMM_MAX_RANK) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT, "what came is no frame of whimbrel");
+        return whim_fail(diag, WHIM_ERR_CORRUPT, "the bytes received are not a frame of whimbrel");
     }
     if (n >= (int64_t)sizeof *head + head->bytes) {
         *used = (int64_t)sizeof *head + head->bytes;
@@ -59,7 +59,7 @@ whim_err whim_wire_write(int fd, const void *data, int64_t bytes, int64_t wait_n
         } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             struct pollfd room = {.fd = fd, .events = POLLOUT};
             if (poll(&room, 1, (int)(wait_ns / WHIM_NS_PER_MS)) == 0) {
-                return whim_fail(diag, WHIM_ERR_IO, "it takes nothing any more");
+                return whim_fail(diag, WHIM_ERR_IO, "it no longer accepts data");
             }
         } else if (n == 0 || errno != EINTR) {
             return whim_fail(diag, WHIM_ERR_IO, "%s", strerror(errno));
@@ -98,7 +98,7 @@ static whim_err room_wait(whim_wire *wire, int64_t bytes, whim_diag *diag)
     WHIM_TRY(whim_wire_flush(wire, diag));
     while (!has_room(wire, bytes)) {
         if (poll(&room, 1, SEND_MS) == 0) {
-            return whim_fail(diag, WHIM_ERR_IO, "it takes nothing any more");
+            return whim_fail(diag, WHIM_ERR_IO, "it no longer accepts data");
         }
         WHIM_TRY(whim_wire_flush(wire, diag));
     }

@@ -423,7 +423,7 @@ whim_err whim_store_obey(whim_exec *x, whim_letter_kind kind, const int32_t *wor
     bool ignored;
     if (!letter_is_good(x, kind, words, n_word)) {
         return whim_fail(diag, WHIM_ERR_CORRUPT,
-                         "a letter of %lld words about pages on disk is none of kind %d",
+                         "a message of %lld words about pages on disk is not of kind %d",
                          (long long)n_word, (int)kind);
     }
     if (kind == WHIM_LETTER_STORE_OPEN) {
@@ -434,7 +434,7 @@ whim_err whim_store_obey(whim_exec *x, whim_letter_kind kind, const int32_t *wor
         return WHIM_ERR_OK;
     }
     if (st == NULL || (keeps(x) && st->tier == NULL)) {
-        return whim_fail(diag, WHIM_ERR_CORRUPT, "pages are to go to a disk that is not open");
+        return whim_fail(diag, WHIM_ERR_CORRUPT, "there are pages to write, but no disk is open");
     }
     whim_err err = kind == WHIM_LETTER_STORE_PUT   ? part_put(x, st, p, &ignored)
                    : kind == WHIM_LETTER_STORE_GET ? part_get(x, st, p, &ignored)

@@ -93,7 +93,7 @@ static whim_err obey(whim_exec *exec, const whim_letter_head *head, whim_diag *d
         return obey_submit(exec, head, words, diag);
     case WHIM_LETTER_STATE_COPY: {
         if (head->n_word != 2) {
-            return whim_fail(diag, WHIM_ERR_CORRUPT, "a letter of a state has %d words",
+            return whim_fail(diag, WHIM_ERR_CORRUPT, "a message about a state has %d words",
                              head->n_word);
         }
         whim_err err = whim_exec_state_copy(exec, head->group, words[0], words[1]);
@@ -113,7 +113,7 @@ static whim_err obey(whim_exec *exec, const whim_letter_head *head, whim_diag *d
     case WHIM_LETTER_END:
         return collect_all(exec, 0, diag);
     }
-    return whim_fail(diag, WHIM_ERR_CORRUPT, "a letter of the unknown kind %d", head->kind);
+    return whim_fail(diag, WHIM_ERR_CORRUPT, "a message of the unknown kind %d", head->kind);
 }
 
 /* A step that was told of runs as soon as no other letter is there: whoever leads may wait for
@@ -133,7 +133,7 @@ static whim_err follow(whim_exec *exec, whim_diag *diag)
         const whim_letter_head *head = letter;
         if (bytes < (int64_t)sizeof *head || head->n_word < 0 ||
             bytes != (int64_t)sizeof *head + head->n_word * (int64_t)sizeof(int32_t)) {
-            return whim_fail(diag, WHIM_ERR_CORRUPT, "a letter of %lld bytes is none",
+            return whim_fail(diag, WHIM_ERR_CORRUPT, "a message of %lld bytes is not valid",
                              (long long)bytes);
         }
         over = head->kind == WHIM_LETTER_END;

@@ -389,7 +389,7 @@ whim_err whim_runner_submit(whim_runner *r, const whim_step_part *parts, int64_t
     r->n_step++;
     whim_step_size size;
     if (whim_exec_in_flight(r->exec) >= whim_exec_flights(&r->cfg)) {
-        return whim_fail(diag, WHIM_ERR_FULL, "%d steps are under way already",
+        return whim_fail(diag, WHIM_ERR_FULL, "%d steps are running already",
                          whim_exec_in_flight(r->exec));
     }
     WHIM_TRY(step_check(r, parts, n_part, false, &size, diag));

@@ -164,7 +164,8 @@ whim_err whim_sampled_take(whim_sampled *out, int32_t token, const whim_sample_t
     case WHIM_SAMPLE_EMPTY:
         return whim_fail(diag, WHIM_ERR_CORRUPT, "all logits are -inf: the weights must be broken");
     case WHIM_SAMPLE_BARRED:
-        return whim_fail(diag, WHIM_ERR_INVALID, "no token that the answer may go on with is left");
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "no token is left with which the answer may continue");
     default:
         return WHIM_ERR_OK;
     }

@@ -62,7 +62,7 @@ whim_err whim_gate_create(const whim_gate_cfg *cfg, whim_gate **out, whim_diag *
         if (cfg->keys[i].text[0] == '\0' || *c != '\0') {
             return whim_fail(
                 diag, WHIM_ERR_INVALID,
-                "an API key is empty or holds a blank or a character that is not ASCII; use "
+                "an API key is empty or has a space or a character that is not ASCII; use "
                 "letters, digits and signs");
         }
     }

@@ -131,7 +131,7 @@ static void refuse(const whim_api *api, whim_exchange *ex)
 {
     whim_fault fault;
     whim_fault_set(&fault, WHIM_FAULT_NO_ROUTE, NULL,
-                   "there is no file %.200s; an old page may ask for it: load the page anew",
+                   "there is no file %.200s; an old page may ask for it: reload the page",
                    whim_exchange_request(ex)->path);
     whim_api_refuse(api, ex, &fault);
 }

@@ -141,5 +141,5 @@ Say hello.
 And now tell me a very long story about the sea and the birds that live there.
 /save $TEST_TMP/full.json
 EOF
-expect "a full context is told, with the ways out" 1 err "context" err "Your message was not taken" err "/clear"
+expect "a full context is told, with the ways out" 1 err "context" err "Your message was not added" err "/clear"
 finish

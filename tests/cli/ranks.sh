@@ -41,7 +41,7 @@ expect "parts of 2 processes that share a prompt" 0 out "$one"
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --cp 3 --tp 4
 expect "--cp that does not divide --tp" 1 err "--cp: 4 ranks cannot be 3 parts that share prompts"
 run_it inspect shape:qwen3-30b-a3b --tp 4 --cp 2 --ep 4
-expect "--ep above the ranks of a part" 1 err "--ep: experts cannot be dealt to 4 ranks in parts of 2 that share prompts"
+expect "--ep above the ranks of a part" 1 err "--ep: experts cannot be distributed over 4 ranks in parts of 2 that share prompts"
 run_it inspect shape:qwen3-30b-a3b --tp 8 --cp 2 --ep 2 --ep-experts 100,28 --json
 expect_python "--ep in parts of four" "
 ranks = json.loads(text)['ranks']
@@ -62,7 +62,7 @@ serve_it() { run_it serve "$data/qwen3moe-f32" --port 0 --threads 1 --oversubscr
 serve_it --tp 4 --dp 3
 expect "--dp that does not divide --tp" 1 err "--dp: 4 ranks cannot be 3 groups with requests of their own"
 serve_it --dp 2 --ep 4
-expect "--ep over groups of several" 1 err "--ep: experts were to be dealt to 4 ranks in groups of 2" err "(--tp)"
+expect "--ep over groups of several" 1 err "--ep: experts cannot be distributed over 4 ranks in groups of 2" err "(--tp)"
 serve_it --cp 2 --dp 2
 expect "--cp and --dp beyond the ranks" 1 err "--dp: 2 ranks cannot be 2 groups with requests of their own, each of 2 parts"
 serve_it --cp 2 --dp 2 --tp 6
@@ -81,7 +81,7 @@ assert [(r['n_head'], r['n_kv'], r['d_ff']) for r in ranks] == 4 * [(32, 8, 1228
 assert all(r['token_comm'] == 2 * 8 for r in ranks), ranks[0]
 assert all(r['prompt_comm'] == 36 * 2 * 4 * 1024 + 4 * 4096 for r in ranks), ranks[0]"
 run_it inspect shape:qwen3-30b-a3b --tp 4 --cp 2 --dp 2 --ep 2
-expect "--cp, --dp and --ep below the ranks" 1 err "--ep: experts were to be dealt to 2 of 4 ranks"
+expect "--cp, --dp and --ep below the ranks" 1 err "--ep: experts cannot be distributed over 2 of 4 ranks"
 run_it inspect shape:qwen3-30b-a3b --cp 2 --dp 2 --ep 4 --ep-dispatch f32 --json
 expect_python "inspect --cp, --dp and --ep" "
 ranks = json.loads(text)['ranks']
@@ -90,7 +90,7 @@ ranks = json.loads(text)['ranks']
 assert [(r['n_head'], r['n_expert']) for r in ranks] == 4 * [(32, 32)], ranks
 assert all(r['token_comm'] == 48 * 4 * (4 * (2048 + 8) + 24 * 2048) + 2 * 8 for r in ranks), ranks[0]"
 serve_it --ep 2 --dp 3
-expect "--ep below --dp" 1 err "--ep: experts cannot be dealt to 2 of 3 ranks"
+expect "--ep below --dp" 1 err "--ep: experts cannot be distributed over 2 of 3 ranks"
 serve_it --ep 3 --dp 2
 expect "--dp below --ep" 1 err "--dp: 3 ranks cannot be 2 groups with requests of their own"
 serve_it --tp 4 --dp 3 --kv-dir "$TEST_TMP/pages"
@@ -117,23 +117,23 @@ expect "experts and prompts" 0 out "$one"
 run_it run "$data/qwen35-moe" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe --ep 2 --cp 2 --ep-experts 11,1 --ep-slots 2
 expect "experts that are dealt unevenly" 0 out "$one"
 run_it run "$data/llama-f32" --ids "$ids" --threads 1 --oversubscribe --ep 2
-expect "--ep without experts" 1 err "--ep: its experts cannot be dealt to 2 ranks: the llama model has none"
+expect "--ep without experts" 1 err "--ep: experts cannot be distributed over 2 ranks: the llama model has none"
 run_it run "$data/qwen35-moe" --ids "$ids" --threads 1 --oversubscribe --ep 100
 expect "--ep above the experts" 1 err "--ep: 100 ranks cannot have an expert each: the model has "
 run_it run "$data/qwen35-moe" --ids "$ids" --threads 1 --oversubscribe --ep 2 --tp 3
-expect "--ep that does not divide --tp" 1 err "--ep: experts cannot be dealt to 2 of 3 ranks" err "it divides the ranks"
+expect "--ep that does not divide --tp" 1 err "--ep: experts cannot be distributed over 2 of 3 ranks" err "must divide"
 for ranks in "--tp 2 --ep 2" "--tp 4 --ep 2"; do
     run_it run "$data/qwen35-moe" --ids "$ids" -n 24 --ignore-eos -q --threads 1 --oversubscribe $ranks
     expect "experts and the rest cut, $ranks" 0 out "$one"
 done
 run_it inspect shape:qwen3-30b-a3b --ep 2 --ep-dispatch bf16
-expect "--ep-dispatch where no row travels" 1 err "--ep-dispatch: no row travels to an expert"
+expect "--ep-dispatch where no row travels" 1 err "--ep-dispatch: no rows are sent to experts"
 run_it inspect shape:qwen3-30b-a3b --ep 2 --cp 2 --ep-dispatch bf16 --weight-type q4_0
 expect "--ep-dispatch that rounds" 0 err "a value by up to 1/256 of itself" out "serve over 2 ranks"
 run_it inspect shape:qwen3-30b-a3b --ep 2 --cp 2 --max-seqs 8 --ep-slots 7
 expect "--ep-slots below the sequences" 1 err "--ep-slots: 7 slots for rows are fewer than the 8 sequences"
 run_it inspect shape:qwen3-30b-a3b --ep 2 --ep-experts 100,27
-expect "--ep-experts that are not all" 1 err "--ep-experts: '100,27' does not deal 128 experts to 2 ranks"
+expect "--ep-experts that are not all" 1 err "--ep-experts: '100,27' does not distribute 128 experts over 2 ranks"
 run_it inspect shape:qwen3-30b-a3b --ep 3
 expect "inspect --ep" 0 out "serve over 3 ranks" out "experts" out "for each of its tokens: "
 run_it inspect shape:qwen3-30b-a3b --tp 4 --ep 2 --json
@@ -143,7 +143,7 @@ ranks = json.loads(text)['ranks']
 assert [(r['n_head'], r['n_expert'], r['d_ff']) for r in ranks] == 4 * [(8, 64, 384)], ranks
 assert all(r['token_comm'] == 97 * 4 * 2048 + 4 * 8 for r in ranks), ranks[0]"
 run_it inspect shape:qwen3-30b-a3b --tp 1 --ep 2
-expect "inspect --tp 1 --ep 2" 1 err "--ep: experts cannot be dealt to 2 of 1 ranks"
+expect "inspect --tp 1 --ep 2" 1 err "--ep: experts cannot be distributed over 2 of 1 ranks"
 run_it inspect shape:qwen3-30b-a3b --tp 1 --dp 2
 expect "inspect --tp 1 --dp 2" 1 err "--dp: 1 ranks cannot be 2 groups"
 run_it inspect shape:qwen3-30b-a3b --dp 2 --ep 2 --ep-dispatch f32 --json
@@ -229,7 +229,7 @@ if [[ -e $(dirname "$(readlink -f "$WHIMBREL")")/whimbrel-ucx.so ]]; then
         skip "a leader that does not come" "something has port 8090 here"
     else
         slurm 1
-        expect "a leader that does not come" 1 err "node 1 could not join in 1 s: nobody answers at 127.83.7.1, port 8090"
+        expect "a leader that does not come" 1 err "node 1 could not join in 1 s: no answer from 127.83.7.1, port 8090"
     fi
     for node in 0 1; do
         run_it serve "$model" "${nodes[@]}" --nodes 2 --node-rank $node --join 127.0.0.1:1 --join-device nothing0

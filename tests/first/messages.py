@@ -67,7 +67,7 @@ GROUPS = (
     ("Requests", "The client asked for something that cannot be done; other requests go on. [api.md](api.md) has every field.",
      r"src/(http|server|sched)/", r""),
     ("Models by name", "The hub refused, or something between it and the cache failed; the message names the host, the file "
-     "or the variable. What arrived is kept, and the same command goes on from there.", r"src/hub/|apps/hub|apps/cmd_pull", r""),
+     "or the variable. What arrived is kept, and the same command continues from there.", r"src/hub/|apps/hub|apps/cmd_pull", r""),
     ("Options, and programs that use the library", "A field of the request is wrong, or calls came in another order than "
      "[library.md](library.md) says. On the command line, the name of the option comes first.", r"src/library/", r""),
     ("Options and commands", "The options do not go together, or one is wrong; the message says what would work.", r"apps/", r""),

@@ -291,7 +291,7 @@ def test_others_names(metered):
 def test_bad_name_of_a_server():
     done = subprocess.run([PROGRAM, "serve", "--metrics-compat", "vllm,nobody"], capture_output=True, timeout=60,
                           check=False)
-    assert done.returncode == 2 and b'"nobody" is none of vllm, sglang and llamacpp' in done.stderr
+    assert done.returncode == 2 and b'"nobody" is not one of vllm, sglang and llamacpp' in done.stderr
 
 
 # --- files that speak of metrics ----------------------------------------------------------------------------

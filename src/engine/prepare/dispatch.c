@@ -56,8 +56,8 @@ static whim_err stays(whim_diag *diag)
 {
     return whim_fail(
         diag, WHIM_ERR_INVALID,
-        "no row travels to an expert: that is so where experts are dealt (--ep), ranks "
-        "have rows of their own (--dp or --cp) and the rest is whole (no --tp above "
+        "no rows are sent to experts: that needs experts on several ranks (--ep), ranks "
+        "with rows of their own (--dp or --cp), and everything else whole (no --tp above "
         "these)");
 }
 
@@ -72,7 +72,7 @@ static whim_err rows_choose(whim_engine *e, whim_diag *diag)
     int64_t d = e->ckpt.config.d_model;
     if (type == NULL) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "rows cannot travel as '%.32s'; they do as auto, f32, bf16 or int8", name);
+                         "rows cannot be sent as '%.32s'; expected auto, f32, bf16 or int8", name);
     }
     if (!rows_travel(e)) {
         return stays(diag);
@@ -80,7 +80,7 @@ static whim_err rows_choose(whim_engine *e, whim_diag *diag)
     int64_t block = whim_act_block(type->act);
     if (d % block != 0 || whim_act_bytes(type->act, d) % (int64_t)sizeof(float) != 0) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "rows of %lld values cannot travel as %s, in blocks of %lld; take f32",
+                         "rows of %lld values cannot be sent as %s, in blocks of %lld; use f32",
                          (long long)d, name, (long long)(block > 1 ? block : 2));
     }
     if (!takes(e->device, type->act, d)) {
@@ -148,8 +148,9 @@ static whim_err counts_choose(whim_engine *e, whim_diag *diag)
     }
     if (n <= 1 || sum != n_expert || *text != '\0') {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "'%.64s' does not deal %d experts to %d ranks: it must be as many numbers "
-                         "by commas, each 1 at least, and their sum the experts",
+                         "'%.64s' does not distribute %d experts over %d ranks: expected a number "
+                         "of at least 1 for each rank, with commas; their sum is the number of "
+                         "experts",
                          e->cfg.deal_counts, n_expert, n > 1 ? n : 1);
     }
     e->binder.deal_counts = counts;
@@ -175,8 +176,8 @@ bool whim_engine_dispatch_rounds(const whim_engine *e, char *out, size_t size)
     }
     if (n_round > 0) {
         snprintf(out, size,
-                 "rows travel to experts as %s and are rounded by that: a value by %s; with auto "
-                 "nothing is",
+                 "rows are sent to experts as %s, which rounds a value by %s; auto rounds "
+                 "nothing",
                  name, type->step);
     }
     return n_round > 0;

@@ -12,7 +12,7 @@ static whim_err draft_type_choose(whim_engine *e, whim_diag *diag)
     bool known = name == NULL || whim_dtype_from_name(name, &type);
     if (name != NULL && (!known || (type != WHIM_DTYPE_Q8_0 && type != WHIM_DTYPE_Q4_0))) {
         whim_engine_blame(e, "draft_type");
-        return whim_fail(diag, WHIM_ERR_INVALID, "'%s' is none of q8_0, q4_0 and file", name);
+        return whim_fail(diag, WHIM_ERR_INVALID, "'%s' is not one of q8_0, q4_0 and file", name);
     }
     e->draft_binder.narrow = type;
     return WHIM_ERR_OK;

@@ -43,7 +43,7 @@ static whim_err kv_type_choose(const whim_engine *e, whim_kv_type *out, whim_dia
     }
     if (!whim_kv_type_from_name(e->cfg.kv_type, out)) {
         whim_engine_blame(e, "kv_type");
-        return whim_fail(diag, WHIM_ERR_INVALID, "KV type '%s' is none of f32, bf16, f16, q8",
+        return whim_fail(diag, WHIM_ERR_INVALID, "KV type '%s' is not one of f32, bf16, f16, q8",
                          e->cfg.kv_type);
     }
     return WHIM_ERR_OK;
@@ -104,8 +104,8 @@ static whim_err share_check(const whim_engine *e, whim_diag *diag)
     }
     if (whim_engine_n_here(e) != n_rank) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "%d ranks in %d parts that cut the model and share prompts would be of "
-                         "several hosts; so far one has all of them",
+                         "%d ranks in %d parts that split the model and share prompts must all be "
+                         "on one machine so far",
                          n_rank, n_share);
     }
     return WHIM_ERR_OK;
@@ -155,8 +155,8 @@ static whim_err groups_check(const whim_engine *e, whim_diag *diag)
     if (e->cfg.kv_dir != NULL && n_group < n_rank && whim_engine_n_here(e) != n_rank) {
         whim_engine_blame(e, "kv_dir");
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "groups of %d ranks on several hosts cannot bring pages to those that "
-                         "keep them: leave out --kv-dir, or let groups be single ranks",
+                         "groups of %d ranks on several machines cannot send pages to those that "
+                         "keep them: leave out --kv-dir, or use groups of one rank",
                          n_rank / n_group);
     }
     return WHIM_ERR_OK;
@@ -190,10 +190,11 @@ static whim_err deal_check(const whim_engine *e, whim_diag *diag)
     }
     whim_engine_blame(e, "n_deal");
     if (n_expert == 0) {
-        return whim_fail(diag, WHIM_ERR_INVALID,
-                         "its experts cannot be dealt to %d ranks: the %s model has none; ranks "
-                         "cut it, or share its prompts",
-                         n_deal, e->ckpt.config.arch->name);
+        return whim_fail(
+            diag, WHIM_ERR_INVALID,
+            "experts cannot be distributed over %d ranks: the %s model has none; ranks "
+            "can split it, or share its prompts",
+            n_deal, e->ckpt.config.arch->name);
     }
     if (n_deal > n_expert) {
         return whim_fail(diag, WHIM_ERR_INVALID,
@@ -201,28 +202,30 @@ static whim_err deal_check(const whim_engine *e, whim_diag *diag)
     }
     if (n_rank % n_deal != 0) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "experts cannot be dealt to %d of %d ranks: as many must have each of "
-                         "them, so it divides the ranks",
+                         "experts cannot be distributed over %d of %d ranks: the first number must "
+                         "divide the second",
                          n_deal, n_rank);
     }
     int32_t part = whim_engine_deal_ranks(e);
     if (part < n_rank && (part % n_deal != 0 || !e->cfg.deal_cut)) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "experts cannot be dealt to %d ranks in parts of %d that share prompts: "
-                         "each part has all experts, so --ep divides the ranks of a part",
+                         "experts cannot be distributed over %d ranks in parts of %d that share "
+                         "prompts: each part has all experts, so --ep must divide the ranks of a "
+                         "part",
                          n_deal, part);
     }
     if (n_deal != part && cut_ranks(e) == 1) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "experts were to be dealt to %d of %d ranks that have the rest of the "
-                         "model whole; so far all of these have experts, or none",
+                         "experts cannot be distributed over %d of %d ranks that have the rest of "
+                         "the model whole: so far either all of them have experts, or none",
                          n_deal, n_rank);
     }
     int32_t n_part = e->cfg.n_group * (e->cfg.n_share > 1 ? e->cfg.n_share : 1);
     if (e->cfg.n_group > 1 && n_part != n_rank && !e->cfg.deal_cut) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "experts were to be dealt to %d ranks in groups of %d that have the rest "
-                         "whole; groups of several cut it: say how many ranks there are (--tp)",
+                         "experts cannot be distributed over %d ranks in groups of %d that have "
+                         "the rest whole: groups of several ranks split it; give the number of "
+                         "all ranks (--tp)",
                          n_deal, n_rank / e->cfg.n_group);
     }
     return WHIM_ERR_OK;

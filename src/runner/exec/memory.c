@@ -83,8 +83,8 @@ whim_err whim_exec_advance(whim_exec *x, int32_t group, const whim_step_take *ta
     whim_err err = advance(x, takes, n);
     whim_alloc_guard_leave();
     if (err != WHIM_ERR_OK) {
-        whim_ranks_failed(&x->ranks, "states could not go on");
-        return whim_fail(diag, err, "states could not go on: %s", whim_err_text(err));
+        whim_ranks_failed(&x->ranks, "states could not be continued");
+        return whim_fail(diag, err, "states could not be continued: %s", whim_err_text(err));
     }
     if (x->tap.advanced != NULL) {
         x->tap.advanced(x->tap.ctx, takes, n);

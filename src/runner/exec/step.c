@@ -215,17 +215,18 @@ static whim_err submit_check(const whim_exec *x, const int32_t *block, int64_t n
                              whim_diag *diag)
 {
     if (whim_exec_in_flight(x) >= whim_exec_flights(&x->cfg)) {
-        return whim_fail(diag, WHIM_ERR_FULL, "%d steps are under way already",
+        return whim_fail(diag, WHIM_ERR_FULL, "%d steps are running already",
                          whim_exec_in_flight(x));
     }
     WHIM_TRY(blocks_check(x, block, n_word, groups, own, diag));
     if ((whim_step_head_of(block)->flags & WHIM_STEP_DRAFT) != 0 && !x->cfg.drafts) {
-        return whim_fail(diag, WHIM_ERR_INVALID, "a draft's step comes to a model without one");
+        return whim_fail(diag, WHIM_ERR_INVALID,
+                         "a step of a draft was sent to a model without one");
     }
     bool wanted = (whim_step_head_of(block)->flags & WHIM_STEP_EMBEDS) != 0;
     if ((wanted && !x->cfg.embeds) || (!wanted && embeds != NULL)) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         wanted ? "a step brings embeddings to a model that was opened without"
+                         wanted ? "a step has embeddings, but the model was opened without"
                                 : "embeddings come with a step that has tokens");
     }
     if (wanted && x->ranks.leads) {

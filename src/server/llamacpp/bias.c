@@ -47,7 +47,7 @@ static bool read_pair(const whim_api *api, const whim_fields *f, const json_t *p
         !(json_is_number(amount) || json_is_false(amount))) {
         return whim_field_refuse(f, "logit_bias",
                                  "must hold pairs of a token (its id or a text) and a number from "
-                                 "-100 to 100 (or false: never); entry %zu is none",
+                                 "-100 to 100 (or false: never); entry %zu is not",
                                  i);
     }
     return json_is_string(what) ? set_text_bias(api, f, json_string_value(what),

@@ -18,8 +18,8 @@ whim_err whim_compat_parse(const char *list, uint32_t *bits, whim_diag *diag)
         }
         if (i == WHIM_COMPAT_COUNT) {
             return whim_fail(diag, WHIM_ERR_INVALID,
-                             "\"%.*s\" is none of vllm, sglang and llamacpp", n < 40 ? (int)n : 40,
-                             at);
+                             "\"%.*s\" is not one of vllm, sglang and llamacpp",
+                             n < 40 ? (int)n : 40, at);
         }
         *bits |= UINT32_C(1) << i;
         at += n;

@@ -147,7 +147,7 @@ static bool read_calls(const whim_fields *f, whim_turns *turns, call_count *coun
         if (!json_is_string(name) || (arguments != NULL && !json_is_object(arguments))) {
             return whim_field_refuse(f, "tool_calls",
                                      "must hold functions with a name and an object of arguments; "
-                                     "entry %zu has not",
+                                     "entry %zu is not like that",
                                      i);
         }
         json_t *none = json_object(), *id = call_id(count->n_call++);

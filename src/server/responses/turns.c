@@ -204,8 +204,8 @@ static bool items_before(whim_turns *turns, const whim_api *api, const whim_fiel
         whim_str_deinit(&text);
         if (missing[0] == '\0') {
             return whim_field_refuse(f, key,
-                                     "goes on from a conversation of more than %d bytes; send it "
-                                     "as \"input\"",
+                                     "continues a conversation of more than %d bytes; send it as "
+                                     "\"input\"",
                                      WHIM_CONVERSATION_BYTES);
         }
         return whim_field_refuse(f, key,

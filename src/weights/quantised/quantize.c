@@ -117,7 +117,7 @@ static whim_err folder_make(folder *f)
     f->path = NULL; /* not ours to remove */
     return error == EEXIST
                ? whim_fail(f->diag, WHIM_ERR_BUSY,
-                           "%s.part is there already: another quantize is writing it, or one was "
+                           "%s.part exists already: another quantize is writing it, or one was "
                            "broken off; if none is running, remove that folder",
                            f->out)
                : whim_fail(f->diag, WHIM_ERR_IO, "%s.part cannot be made: %s", f->out,

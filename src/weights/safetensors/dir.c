@@ -125,7 +125,7 @@ static whim_err read_index(const map_reader *r, whim_json_members *walk, map_lin
         }
         bool is_map = strcmp(whim_str_text(&walk->key), "weight_map") == 0;
         if (is_map && found) {
-            return whim_fail(r->diag, WHIM_ERR_CORRUPT, "%s: \"weight_map\" stands twice", r->path);
+            return whim_fail(r->diag, WHIM_ERR_CORRUPT, "%s: \"weight_map\" occurs twice", r->path);
         }
         found |= is_map;
         WHIM_TRY(is_map ? read_map(r, walk, take) : whim_json_members_value(walk, NULL));

@@ -243,7 +243,7 @@ static void objects_are_walked(void **state)
         {"{\"a\":1", "\"}\""},
         {"{\"a\":1,}", "key"},
         {"{\"a\":1 \"b\":2}", "\",\""},
-        {"{\"a\":1}x", "behind the end"},
+        {"{\"a\":1}x", "after the end"},
         {"{\"in\":3}", "\"in\" is expected to be an object"},
         {"{\"in\":{}", "\"}\""},
         {"{\"_\":[1,}", "line 1 column 9"},

@@ -540,10 +540,10 @@ static void experts_are_dealt_to_all_ranks(void **state)
     } cases[] = {
         {"shape:qwen3-8b", 2, 2, 0, WHIM_ERR_INVALID, "the qwen3 model has none"},
         {"shape:qwen3-30b-a3b", 129, 129, 0, WHIM_ERR_INVALID, "the model has 128"},
-        {"shape:qwen3-30b-a3b", 3, 2, 0, WHIM_ERR_INVALID, "dealt to 2 of 3 ranks"},
-        {"shape:qwen3-30b-a3b", 4, 2, 0, WHIM_ERR_UNSUPPORTED, "dealt to 2 of 4 ranks"},
-        {"shape:qwen3-30b-a3b", 3, 2, 0, WHIM_ERR_INVALID, "it divides the ranks", true},
-        {"shape:qwen3-30b-a3b", 4, 4, 0, WHIM_ERR_UNSUPPORTED, "say how many", false, 2},
+        {"shape:qwen3-30b-a3b", 3, 2, 0, WHIM_ERR_INVALID, "over 2 of 3 ranks"},
+        {"shape:qwen3-30b-a3b", 4, 2, 0, WHIM_ERR_UNSUPPORTED, "over 2 of 4 ranks"},
+        {"shape:qwen3-30b-a3b", 3, 2, 0, WHIM_ERR_INVALID, "must divide", true},
+        {"shape:qwen3-30b-a3b", 4, 4, 0, WHIM_ERR_UNSUPPORTED, "give the number of", false, 2},
         {"shape:qwen3-30b-a3b", 4, 2, 0, WHIM_ERR_UNSUPPORTED, "the model whole", true, 4},
         {"shape:qwen3-30b-a3b", 128, 128, 0, WHIM_ERR_OK, ""},
         {"shape:qwen3-30b-a3b", 8, 4, 0, WHIM_ERR_OK, "", true, 2},
@@ -583,8 +583,8 @@ static void rows_travel_as_is_said(void **state)
         whim_err err;
         const char *why, *rounds; /* rounds "": nothing does */
     } cases[] = {
-        {"int16", "q8_0", true, WHIM_ERR_INVALID, "cannot travel as 'int16'", ""},
-        {"int8", "q8_0", false, WHIM_ERR_INVALID, "no row travels to an expert", ""},
+        {"int16", "q8_0", true, WHIM_ERR_INVALID, "cannot be sent as 'int16'", ""},
+        {"int8", "q8_0", false, WHIM_ERR_INVALID, "no rows are sent to experts", ""},
         {"fp8", "q8_0", true, WHIM_ERR_UNSUPPORTED, "take no rows of fp8 on cpu", ""},
         {"auto", "q8_0", true, WHIM_ERR_OK, "", ""},
         {"f32", "q8_0", true, WHIM_ERR_OK, "", ""},
@@ -622,12 +622,12 @@ static void experts_are_dealt_as_is_said(void **state)
         const char *why; /* "": it can be */
     } cases[] = {
         {"100,28", 0, ""},
-        {"100,27", 0, "does not deal 128 experts to 2 ranks"},
-        {"128", 0, "does not deal 128 experts to 2 ranks"},
-        {"0,128", 0, "does not deal 128 experts to 2 ranks"},
-        {"100,28,", 0, "does not deal 128 experts to 2 ranks"},
-        {"64,x64", 0, "does not deal 128 experts to 2 ranks"},
-        {"64,32,32", 0, "does not deal 128 experts to 2 ranks"},
+        {"100,27", 0, "does not distribute 128 experts over 2 ranks"},
+        {"128", 0, "does not distribute 128 experts over 2 ranks"},
+        {"0,128", 0, "does not distribute 128 experts over 2 ranks"},
+        {"100,28,", 0, "does not distribute 128 experts over 2 ranks"},
+        {"64,x64", 0, "does not distribute 128 experts over 2 ranks"},
+        {"64,32,32", 0, "does not distribute 128 experts over 2 ranks"},
         {NULL, 8, ""},
         {NULL, 7, "7 slots for rows are fewer than the 8 sequences of a step"},
     };

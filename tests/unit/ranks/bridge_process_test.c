@@ -77,7 +77,7 @@ static void wrong_orders_are_refused(void **state)
     whim_comm_memory memory;
     whim_diag diag = {""};
     assert_int_equal(whim_comm_memory_make(2, &memory, &diag), WHIM_ERR_OK);
-    const char *none = "the order for a bridge is not one of whimbrel";
+    const char *none = "the order for a bridge does not come from whimbrel";
     whim_bridge_order order = order_make();
     says(&memory, &order, sizeof order - 1, WHIM_ERR_CORRUPT, none);
     order.version[0] = 'x';

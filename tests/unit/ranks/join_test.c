@@ -345,7 +345,7 @@ static void strangers_keep_nobody_out(void **state)
     assert_true(get(fd, &challenge, sizeof challenge));
     assert_false(get(fd, junk, 1));
     close(fd);
-    expect_missing("what it sent is not how whimbrel");
+    expect_missing("its message is not that of a whimbrel");
     fd = dial(); /* one byte, and no more */
     put(fd, "j", 1);
     assert_true(get(fd, &challenge, sizeof challenge));
@@ -455,8 +455,8 @@ static void nodes_that_fail_are_lost_and_may_come_back(void **state)
     leader_end();
     leader_start(LONG_MS * WHIM_NS_PER_MS);
     expect_lost(joined(), hangs_up, "is lost: "); /* by whichever call sees it first */
-    expect_lost(joined(), sends_junk, "no frame");
-    expect_lost(joined(), says_too_much, "no frame");
+    expect_lost(joined(), sends_junk, "not a frame");
+    expect_lost(joined(), says_too_much, "not a frame");
     leader_end();
 }
 

@@ -290,7 +290,7 @@ static void letters_are_looked_at(void **state)
                                          letters[i].n_word, &diag),
                          WHIM_ERR_OK);
         ranks_close(WHIM_ERR_CORRUPT);
-        assert_non_null(strstr(members[1].diag.text, " words about pages on disk is none"));
+        assert_non_null(strstr(members[1].diag.text, " words about pages on disk is not"));
     }
 }
 

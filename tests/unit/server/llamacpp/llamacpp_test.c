@@ -155,9 +155,9 @@ static void refuses_what_it_cannot_do(void **state)
         {"{\"prompt\":\"a\",\"response_fields\":[3]}", "response_fields", ""},
         {"{\"prompt\":\"a\",\"lora\":[{\"id\":0}]}", "lora", "is not supported"},
         {"{\"prompt\":\"a\",\"post_sampling_probs\":true}", "post_sampling_probs", "is not"},
-        {"{\"prompt\":\"a\",\"logit_bias\":[[null,1]]}", "logit_bias", "entry 0 is none"},
-        {"{\"prompt\":\"a\",\"logit_bias\":[[5]]}", "logit_bias", "entry 0 is none"},
-        {"{\"prompt\":\"a\",\"logit_bias\":[[5,true]]}", "logit_bias", "entry 0 is none"},
+        {"{\"prompt\":\"a\",\"logit_bias\":[[null,1]]}", "logit_bias", "entry 0 is not"},
+        {"{\"prompt\":\"a\",\"logit_bias\":[[5]]}", "logit_bias", "entry 0 is not"},
+        {"{\"prompt\":\"a\",\"logit_bias\":[[5,true]]}", "logit_bias", "entry 0 is not"},
         {"{\"prompt\":\"a\",\"logit_bias\":[[1,2],[277,1]]}", "logit_bias", "not \"277\""},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

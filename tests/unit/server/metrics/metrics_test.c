@@ -159,7 +159,7 @@ static void names_of_servers(void **state)
                                       "vll", "VLLM",  "vllm llamacpp"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(whim_compat_parse(bad[i], &bits, &diag), WHIM_ERR_INVALID);
-        assert_non_null(strstr(diag.text, "none of vllm, sglang and llamacpp"));
+        assert_non_null(strstr(diag.text, "not one of vllm, sglang and llamacpp"));
     }
 }
 

@@ -301,7 +301,7 @@ static void a_folder_of_another_is_left_alone(void **state)
     whim_diag diag = {""};
     assert_int_equal(mkdir(in_dir("out.part"), 0777), 0);
     assert_int_equal(quantize(engine, &cfg, &result, &diag), WHIM_ERR_BUSY);
-    expect_text(&diag, "a part", "out.part is there already");
+    expect_text(&diag, "a part", "out.part exists already");
     assert_int_equal(rmdir(in_dir("out.part")), 0); /* it is there still */
     assert_int_equal(mkdir(in_dir("out"), 0777), 0);
     cfg.out = in_dir("out/"); /* an empty folder is taken, whatever its spelling */
