@@ -26,7 +26,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
  * `return complain(EXIT_FAILED, ...)`. */
 int complain(int code, const char *fmt, ...) WHIM_PRINTF(2, 3);
 
-/* Likewise of what goes on all the same; `event` is its name in a log. */
+/* Likewise of what continues all the same; `event` is its name in a log. */
 void warn_of(const char *event, const char *fmt, ...) WHIM_PRINTF(2, 3);
 
 /* Likewise what is good to know. */

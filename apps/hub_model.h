@@ -12,7 +12,7 @@
 
 enum { HUB_TEXT_MAX = 1024 };
 
-/* Who else hears of a fetch: a server's log, which then has all of it in place of standard error,
+/* Who else hears of a fetch: a server's log, which then has all of it instead of standard error,
  * and its supervisor. */
 typedef struct hub_listener {
     whim_log *log;                             /* or NULL */

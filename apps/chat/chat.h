@@ -83,7 +83,7 @@ int32_t edited_rows_above(const edited *e, int32_t width, int32_t new_width);
 
 /* --- where answers come from ------------------------------------------------------------------ */
 
-/* A server that answers in place of a model of our own (joined.c). {0} is none. */
+/* A server that answers instead of a model of our own (joined.c). {0} is none. */
 typedef struct joined {
     server_address address;
     char url[512];

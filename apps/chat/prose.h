@@ -23,7 +23,7 @@ typedef struct prose_sink {
     void *ctx;
     /* Bytes of the input in one style. */
     void (*text)(void *ctx, uint8_t style, const char *text, int64_t n);
-    /* A new row that begins with `indent` blanks, in place of these `n` bytes of blanks; where
+    /* A new row that begins with `indent` blanks, instead of these `n` bytes of blanks; where
      * `indent` is -1, blanks at the end of a line that have no room, and no new row. */
     void (*turn)(void *ctx, int32_t indent, const char *blanks, int64_t n);
 } prose_sink;

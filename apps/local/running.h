@@ -78,7 +78,7 @@ typedef struct running_entry {
     char path[MODEL_PATH_MAX];
 } running_entry;
 
-/* Write the file, or write it anew; pid and host are those of this process. A failure is none of
+/* Write the file, or write it again; pid and host are those of this process. A failure is none of
  * the user's business: the server is just not found. */
 void running_tell(running_entry *entry, const running_server *about);
 void running_forget(running_entry *entry);

@@ -16,7 +16,7 @@
 
 enum { MAX_KEYS = 64, MAX_KEY_BYTES = 1 << 16 };
 
-/* The keys that clients must show. Texts lie in `text`. */
+/* The keys that clients must show. Texts are in `text`. */
 typedef struct key_list {
     whim_str text;
     whim_api_key v[MAX_KEYS];
@@ -109,7 +109,7 @@ void keys_free(key_list *keys);
 /* Which there are, by options or by the launcher's environment; false after a complaint. */
 bool nodes_choose(node_list *nodes, const whim_options *options);
 
-/* The life of a machine that is not node 0, in place of a server; false after a complaint. */
+/* The life of a machine that is not node 0, instead of a server; false after a complaint. */
 bool serve_agent_run(serve *s);
 
 /* --- the model (model.c) ---------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Signals of a server, on a thread of their own: SIGINT and SIGTERM ask for the end, a second one
- * for an end now; SIGHUP without a terminal asks for keys and certificate anew, with one it is as
+ * for an end now; SIGHUP without a terminal asks for keys and certificate again, with one it is as
  * SIGTERM. While a model loads the first ends the process at once: nothing is lost. While a child
  * works it ends that first.
  * Threads: one of its own; the calls are the main thread's. */

@@ -95,7 +95,7 @@ typedef struct whimbrel_model_options {
     size_t size;
     const char *path; /* a .gguf file, or a folder with config.json and *.safetensors */
     bool ids_only;    /* leave tokenizer and chat template alone: prompts and answers are ids */
-    const char *chat_template; /* a file in place of the model's own template */
+    const char *chat_template; /* a file instead of the model's own template */
     const char *template_args; /* what every prompt tells it: {"enable_thinking":false} */
     int32_t max_parallel;      /* answers made at once; 0: 32, or what recurrent states leave */
     int64_t context;           /* longest prompt with its answer; 0: the model's, or what fits */
@@ -246,8 +246,8 @@ typedef struct whimbrel_request_options {
     int32_t n_stop;
     int64_t max_tokens; /* 0: as many as the context holds; -1: none, for prompt_logprobs */
     int64_t min_tokens;
-    bool ignore_end; /* go on after the model's own end */
-    bool may_repeat; /* go on when it has said the same for 2048 tokens */
+    bool ignore_end; /* continue after the model's own end */
+    bool may_repeat; /* continue when it has said the same for 2048 tokens */
     /* Log-probabilities: of every token, with the top_logprobs likeliest ones in its place. */
     bool logprobs;
     int32_t top_logprobs; /* at most 100 */

@@ -23,7 +23,7 @@ void whim_arena_init(whim_arena *arena);
 void *whim_arena_alloc(whim_arena *arena, int64_t bytes);
 void *whim_arena_alloc_array(whim_arena *arena, int64_t count, int64_t size);
 
-/* Room for one element more in an array of n that lies in the arena: it doubles whenever n is a
+/* Room for one element more in an array of n that is in the arena: it doubles whenever n is a
  * power of two, and its old copies stay. NULL without memory; then nothing changed. */
 void *whim_arena_grow(whim_arena *arena, void *array, int64_t n, int64_t size);
 

@@ -56,7 +56,7 @@ WHIM_MUST_CHECK whim_err whim_json_parse(whim_json **out, const char *text, int6
                                          whim_diag *diag);
 
 /* A large object member by member, so that nothing of it is kept but the member at hand: open,
- * `next` until there is no more, and for each member `value` (or `enter`, which goes on with the
+ * `next` until there is no more, and for each member `value` (or `enter`, which continues with the
  * members of an object inside until it has no more), then close. A key may stand twice: whoever
  * minds must look. */
 typedef struct whim_json_members {

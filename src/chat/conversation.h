@@ -28,7 +28,7 @@ void whim_conversation_cut(json_t *conv, int64_t n);
 WHIM_MUST_CHECK whim_err whim_conversation_dump(json_t *conv, whim_str *out, whim_diag *diag);
 
 /* Read such a file (or any object with "messages" in the form of the OpenAI API whose contents are
- * texts) in place of what *conv holds; on error it is as before. `path` is for messages. */
+ * texts) instead of what *conv holds; on error it is as before. `path` is for messages. */
 WHIM_MUST_CHECK whim_err whim_conversation_parse(json_t **conv, const char *text, int64_t n,
                                                  const char *path, whim_diag *diag);
 

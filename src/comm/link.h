@@ -29,7 +29,7 @@ typedef struct whim_link_head {
     uint64_t count;     /* rounds or letters, this one among them; ticks; a meter's number */
     int32_t rank;
     int32_t bytes;        /* that follow */
-    int32_t at, back;     /* where they lie in the piece, of this round or of the one before */
+    int32_t at, back;     /* where they are in the piece, of this round or of the one before */
     int32_t part, n_part; /* of a round */
     whim_comm_call call;
 } whim_link_head;

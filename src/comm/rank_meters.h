@@ -42,7 +42,7 @@ void whim_comm_disk_told(const whim_comm *comm, const int64_t disk[WHIM_RANK_DIS
 void whim_rank_meters_of(const whim_comm *comm, int32_t rank, whim_rank_meters *out);
 void whim_rank_meters_look(const whim_comm_memory *memory, int32_t rank, whim_rank_meters *out);
 
-/* Another group goes on for one that is over: what was counted stays. Nobody is in the new one
+/* Another group continues for one that is over: what was counted stays. Nobody is in the new one
  * yet. */
 void whim_rank_meters_carry(const whim_comm_memory *to, const whim_comm_memory *from);
 

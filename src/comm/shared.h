@@ -167,7 +167,7 @@ static inline int64_t whim_comm_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* A collective begins, and is counted; or goes on. */
+/* A collective begins, and is counted; or continues. */
 whim_comm_call whim_comm_call_of(whim_comm *comm, whim_comm_kind kind, int64_t size,
                                  const char *site);
 whim_comm_call whim_comm_call_again(whim_comm_kind kind, int64_t size, const char *site);

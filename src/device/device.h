@@ -82,7 +82,7 @@ typedef struct whim_device_vt {
     whim_err (*host_alloc)(whim_device *dev, int64_t bytes, void **out, whim_diag *diag);
     void (*host_free)(whim_device *dev, void *ptr, int64_t bytes);
 
-    /* What buffers may take now, in bytes. NULL where they lie in the host's memory. */
+    /* What buffers may take now, in bytes. NULL where they are in the host's memory. */
     int64_t (*mem_available)(whim_device *dev);
 
     /* Does the device still answer? Asked after work has failed; on a lost device all work fails

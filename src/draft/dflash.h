@@ -7,7 +7,7 @@
  * token before it in view (draft/chain.h). DFlash2 has such a choice, too, and convolutions within
  * a block (layers/block_conv.h); of the model's rows none are convolved.
  * A model with its draft is a model: its table has the draft's layers behind its own, so their keys
- * and values lie in the same pages, and every pass of the model appends what it computed.
+ * and values are in the same pages, and every pass of the model appends what it computed.
  * Threads: as the stream. */
 #ifndef WHIM_DRAFT_DFLASH_H
 #define WHIM_DRAFT_DFLASH_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MTP: a layer like the model's own that lies in its files, under "mtp.", and proposes token after
+/* MTP: a layer like the model's own that is in its files, under "mtp.", and proposes token after
  * token (draft/serial.h).
  *     feature of the model: its residual stream after the last layer, normalised as for its head
  *     layer: x = fc [norm(embedding) | norm(feature)], then a layer of the model that attends

@@ -6,8 +6,8 @@
  *     entry at p:    key and value of what the draft makes of token p and f_{p-1}
  *     proposal:      the draft's layer over the entries 1 .. p says which token follows at p + 1
  * So all that lies at a place of a page is known by the tokens up to it, as with the model's own
- * keys, and whoever shares a page has what it needs to go on behind it. There is no entry at 0.
- * Features lie in pages, too, in a part of their own, and are always read from there: however a
+ * keys, and whoever shares a page has what it needs to continue behind it. There is no entry at 0.
+ * Features are in pages, too, in a part of their own, and are always read from there: however a
  * text was cut into steps, an entry has the same bits.
  *     a pass of the model:  features of its rows, then the entries of these rows
  *     a pass of the draft:  for one row of a sequence its entry, a proposal and its own feature
@@ -54,7 +54,7 @@ WHIM_MUST_CHECK whim_err whim_serial_norm(whim_stream *s, float eps, const float
                                           int64_t n_row, int64_t n_col);
 
 /* u = [norm(embedding) | norm(before)], [n_row, 2 d] of the bump. `ends` has the embedding; where
- * it is the draft's own, embeddings that a batch brings in place of tokens are none of it, and may
+ * it is the draft's own, embeddings that a batch brings instead of tokens are none of it, and may
  * be of another width: it takes its own of the tokens. */
 typedef struct whim_serial_input {
     const whim_head *ends;

@@ -66,7 +66,7 @@ typedef struct whim_engine_cfg {
     int32_t graphs;           /* whim_graph_use */
     whim_stream_watch
         *watch;        /* of the device's streams (ops/trace.h), without graphs; NULL: none */
-    bool embeds;       /* steps may bring embeddings in place of tokens */
+    bool embeds;       /* steps may bring embeddings instead of tokens */
     int32_t n_capture; /* hidden states to capture, see whim_out */
     int32_t boundary[WHIM_MAX_CAPTURE];
     /* Which of several ranks it is, that have a part of the model each; 0 or 1: it is alone. The

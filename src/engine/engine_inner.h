@@ -67,7 +67,7 @@ static inline int32_t whim_engine_n_here(const whim_engine *e)
     return n > 1 ? n : 1;
 }
 
-/* The draft is the layer that lies in the model's own files for that. */
+/* The draft is the layer that is in the model's own files for that. */
 static inline bool whim_engine_uses_mtp(const whim_engine *e)
 {
     return e->cfg.draft != NULL && strcmp(e->cfg.draft, WHIM_DRAFT_OWN) == 0;

@@ -24,7 +24,7 @@ typedef struct whim_proposer {
     int64_t *lens;         /* [max_seqs] of sequences before their passes */
 } whim_proposer;
 
-/* `names` and what `draft` points to outlive it; arrays lie in `arena`. */
+/* `names` and what `draft` points to outlive it; arrays are in `arena`. */
 WHIM_MUST_CHECK whim_err whim_proposer_init(whim_proposer *p, whim_runner *runner,
                                             const whim_exec_cfg *limits,
                                             const whim_draft_config *draft, const int32_t *names,

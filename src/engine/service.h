@@ -70,7 +70,7 @@ typedef struct whim_service_cfg {
 WHIM_MUST_CHECK whim_err whim_service_create(const whim_service_cfg *cfg, whim_service **out,
                                              whim_diag *diag);
 
-/* Refuse new jobs from now on; running ones go on. */
+/* Refuse new jobs from now on; running ones continue. */
 void whim_service_drain(whim_service *service);
 
 /* Whether all that was computed for requests that have ended lies on the disk, or failed to come

@@ -4,7 +4,7 @@
  * The tokens form a tree of bytes, kept in the order of a walk that visits a node before its
  * children. A walk stands in a set of places: a state of the grammar, and the list of frames (what
  * goes on when the state's rule ends) that it may be called from. Frames made at the same byte with
- * the same state to go on with are one, so that a set is never larger than the grammar. */
+ * the same state to continue with are one, so that a set is never larger than the grammar. */
 #ifndef WHIM_GRAMMAR_MASK_H
 #define WHIM_GRAMMAR_MASK_H
 
@@ -20,7 +20,7 @@ typedef struct gtrie_node {
 } gtrie_node;
 
 /* What may come next in one state, whatever called its rule: the tokens that stay inside the rule
- * or end just with it, and the nodes at which the rule may end while the token goes on. */
+ * or end just with it, and the nodes at which the rule may end while the token continues. */
 typedef struct gentry {
     uint32_t *bits; /* [n_word of the vocabulary] */
     int32_t *pops;  /* nodes */
@@ -77,7 +77,7 @@ typedef struct gtodo {
 enum { FRAME_ROOT, FRAME_BASE }; /* the answer ends; whoever called is not known */
 
 typedef struct gframe {
-    int32_t to;   /* the state to go on in */
+    int32_t to;   /* the state to continue in */
     int32_t list; /* where its own rule was called from */
     int32_t self; /* the list of just this frame */
 } gframe;
@@ -124,7 +124,7 @@ typedef struct gwalk {
     gconfig *configs;
     int64_t cap_config;
     glevel *levels;                /* [max_bytes + 2] */
-    int64_t base_frame, base_list; /* how many of them stay when level 0 is made anew */
+    int64_t base_frame, base_list; /* how many of them stay when level 0 is made again */
     int64_t step_frame;
     gtodo *todo; /* of the set being made */
     int64_t n_todo, cap_todo;

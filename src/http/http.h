@@ -105,7 +105,7 @@ WHIM_MUST_CHECK whim_err whim_http_start(whim_http *http, whim_diag *diag);
 int32_t whim_http_port(const whim_http *http);
 
 /* Replies carry Connection: close, and connections end after the reply they wait for. New
- * connections are still accepted, so that a probe or a client is told what goes on: that is the
+ * connections are still accepted, so that a probe or a client is told what continues: that is the
  * gate's to say. */
 void whim_http_drain(whim_http *http);
 
@@ -113,7 +113,7 @@ void whim_http_drain(whim_http *http);
  * that nobody waits for: it may take a while. Whether there was a reason to. */
 bool whim_http_tidy(whim_http *http);
 
-/* Certificate and key anew from their files. */
+/* Certificate and key again from their files. */
 WHIM_MUST_CHECK whim_err whim_http_reload_tls(whim_http *http, whim_diag *diag);
 
 /* Closes what is left, joins all threads, calls the on_close of every open exchange. */

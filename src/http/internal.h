@@ -92,7 +92,7 @@ struct whim_exchange {
     int64_t n_largest; /* of the stream's events */
     whim_reply_state reply;
     atomic_int status;
-    bool keeps_alive; /* the connection may go on after this reply */
+    bool keeps_alive; /* the connection may continue after this reply */
     bool is_broken;   /* the client is gone or too slow: close its connection */
     bool is_halfway;  /* the client has shut its side */
     void (*on_close)(void *ctx, bool gone);

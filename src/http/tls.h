@@ -33,7 +33,7 @@ int64_t whim_tls_bytes(void);
 WHIM_MUST_CHECK whim_err whim_tls_create(const char *cert, const char *key, whim_tls **out,
                                          whim_diag *diag);
 void whim_tls_destroy(whim_tls *tls);
-/* Both files anew; connections that are open keep what they have. On failure the old ones stay. */
+/* Both files again; connections that are open keep what they have. On failure the old ones stay. */
 WHIM_MUST_CHECK whim_err whim_tls_load(whim_tls *tls, const char *cert, const char *key,
                                        whim_diag *diag);
 

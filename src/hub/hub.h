@@ -22,7 +22,7 @@ typedef struct whim_hub_cfg {
     const char *cache;       /* the hub's folder of the cache, ".../huggingface/hub" */
     const char *endpoint;    /* "https://huggingface.co"; no slash at the end */
     const char *token;       /* or NULL */
-    const char *ca_file;     /* certificates to trust in place of the system's, or NULL */
+    const char *ca_file;     /* certificates to trust instead of the system's, or NULL */
     const char *ca_dir;      /* the same, as a folder, or NULL */
     bool offline;            /* only what is in the cache */
     bool verify;             /* checksum what is in the cache, too */

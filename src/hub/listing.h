@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a repository holds at one commit: the hub's answer about it, or what lies in a snapshot on
+/* What a repository holds at one commit: the hub's answer about it, or what is in a snapshot on
  * disk.
  * Invariants: 1. every name is safe (see ref.h) and occurs once; names that are not are counted and
  * forgotten;

@@ -2,7 +2,7 @@
 /* A blob that is being fetched in pieces, in a file that knows which of its bytes are good. Behind
  * the room for the content stands a table: for each piece, how many bytes from its beginning are
  * there. Content is written before the table says so, so that a process may end at any moment, by
- * any signal, and the next one goes on. After a crash of the machine the table may be wrong: the
+ * any signal, and the next one continues. After a crash of the machine the table may be wrong: the
  * checksum of the whole decides.
  * Threads: writes from any thread; open, reset and close from one. One process at a time, see
  * whim_hub_lock. */
@@ -29,7 +29,7 @@ typedef struct whim_hub_partial {
     int64_t *stored; /* [n_piece] the same as the file's table has it */
 } whim_hub_partial;
 
-/* Begin, or go on with what is there when it is of the same size and pieces. */
+/* Begin, or continue with what is there when it is of the same size and pieces. */
 WHIM_MUST_CHECK whim_err whim_hub_partial_open(whim_hub_partial *partial, const char *path,
                                                int64_t bytes, int64_t piece_bytes, whim_diag *diag);
 
@@ -48,7 +48,7 @@ WHIM_MUST_CHECK whim_err whim_hub_partial_write(whim_hub_partial *partial, int64
 /* From now on nobody writes, so that the content can be checked. Those who write are waited for. */
 void whim_hub_partial_seal(whim_hub_partial *partial);
 
-/* Nothing is good any more, and writing begins anew. */
+/* Nothing is good any more, and writing begins again. */
 WHIM_MUST_CHECK whim_err whim_hub_partial_reset(whim_hub_partial *partial, whim_diag *diag);
 
 /* It is sealed and its content right: cut the table off, get the content to the disk and give the

@@ -15,7 +15,7 @@
 WHIM_MUST_CHECK whim_err whim_hub_shelf_ids(whim_arena *arena, const char *cache, char ***ids,
                                             int64_t *n, whim_diag *diag);
 
-/* A model in the cache, by a name that leads to it: a folder, or one GGUF file. Texts lie in the
+/* A model in the cache, by a name that leads to it: a folder, or one GGUF file. Texts are in the
  * shelf's arena. */
 typedef struct whim_hub_item {
     const char *name;    /* ORG/NAME[@REV][:PICK] */

@@ -72,7 +72,7 @@ const whim_jentry *whim_jfilter_find(const whim_jstr *name);
 whim_jval whim_jval_func(whim_jinja *j, const whim_jentry *entry, whim_jval self);
 /* Arguments of filters and methods; none is one that is not given. */
 bool whim_jarg_given(whim_jval v);
-whim_jval whim_jarg_or(whim_jval v, whim_jval missing); /* `missing` in place of no argument */
+whim_jval whim_jarg_or(whim_jval v, whim_jval missing); /* `missing` instead of no argument */
 const whim_jstr *whim_jarg_opt_str(whim_jinja *j, whim_jval v, const char *what); /* or NULL */
 int64_t whim_jarg_int(whim_jinja *j, whim_jval v, int64_t missing, const char *what);
 const whim_jstr *whim_jarg_str(whim_jinja *j, whim_jval v, const char *what);

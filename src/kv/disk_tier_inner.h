@@ -52,7 +52,7 @@ static inline int64_t whim_disk_tier_record(const whim_disk_tier *t, whim_disk_k
 
 /* --- disk_writer.c ---------------------------------------------------------------------------- */
 
-/* What lies in the folder, and how much it may be. Under the lock, or before there is a thread; the
+/* What is in the folder, and how much it may be. Under the lock, or before there is a thread; the
  * lock is open while the disk works. */
 void whim_disk_look(whim_disk_tier *tier);
 

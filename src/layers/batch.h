@@ -40,7 +40,7 @@ typedef struct whim_batch {
     int64_t n_row, n_seq, n_out;
     int64_t max_pages;         /* entries that the page lists have room for */
     const int32_t *tokens;     /* [n_row] */
-    const float *embeds;       /* [n_row, d_model] in place of tokens, or NULL */
+    const float *embeds;       /* [n_row, d_model] instead of tokens, or NULL */
     const int32_t *positions;  /* [n_row] */
     const int32_t *slots;      /* [n_row]: where the row's key and value go */
     const int32_t *before;     /* [n_row]: of the position before, -1: none; NULL: nobody asks */

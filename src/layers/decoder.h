@@ -50,7 +50,7 @@ WHIM_MUST_CHECK whim_err whim_decoder_bind(const whim_config *config,
                                            whim_arena *arena, whim_binder *binder,
                                            whim_decoder **out, whim_diag *diag);
 
-/* Queue the part of a pass by which recurrent states go on, of rows that one before has kept. */
+/* Queue the part of a pass by which recurrent states continue, of rows that one before has kept. */
 WHIM_MUST_CHECK whim_err whim_decoder_advance(const whim_decoder *dec, whim_stream *s,
                                               const whim_batch *batch, whim_bump *scratch);
 

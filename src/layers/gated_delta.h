@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gated delta net of Qwen3.5 and Qwen3-Next, a layer's mixer in place of attention:
+/* The gated delta net of Qwen3.5 and Qwen3-Next, a layer's mixer instead of attention:
  *     q k v z b a = products of x; q k v = silu(conv(q k v)); q, k of length 1
  *     S = exp(g) S + k (beta (v - (exp(g) S)^T k))^T; o = S^T q, for each value head
  *     y = out(norm(o) * silu(z))
@@ -78,7 +78,7 @@ WHIM_MUST_CHECK whim_err whim_gated_delta_forward(const whim_gated_delta *g,
                                                   whim_stream *s, const whim_batch *batch,
                                                   const float *x, float *y);
 
-/* The states alone go on by rows that a pass before has kept. */
+/* The states alone advance by rows that a pass before has kept. */
 WHIM_MUST_CHECK whim_err whim_gated_delta_advance(const whim_gated_delta *g,
                                                   const whim_gdn_config *gdn, int64_t state_at,
                                                   const whim_gated_delta_pass *p, whim_stream *s,

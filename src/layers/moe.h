@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A mixture of experts in place of an MLP:
+/* A mixture of experts instead of an MLP:
  *     ids, w = choose(router(x));   y = sum over j of w_j * expert_{id_j}(x)
  * and, where the model has one, a shared expert that every token passes: y += sigmoid(gate(x)) *
  * shared(x).

@@ -40,7 +40,7 @@ typedef struct whim_library_extra {
 whim_engine_cfg whim_library_engine_cfg(const whimbrel_model_options *options,
                                         const whim_library_extra *extra);
 
-/* The draft that lies beside a model, into out; false: there is none. */
+/* The draft that is next to a model, into out; false: there is none. */
 bool whim_library_draft_beside(const char *model, char *out, size_t size);
 
 /* whimbrel_open with more. */
@@ -71,7 +71,7 @@ WHIM_MUST_CHECK whim_err whim_library_vocab(whimbrel_model *model, const whim_gr
 
 /* What a server asks beyond whimbrel_request_options. {0}: as for any program; all is borrowed. */
 typedef struct whim_request_extra {
-    json_t *messages, *tools, *args, *schema; /* in place of the options' texts */
+    json_t *messages, *tools, *args, *schema; /* instead of the options' texts */
     bool new_turn, is_closed;                 /* see whim_prompt_request */
     /* see whim_answer_rule; NULL: as the options call them */
     const char *schema_at, *tool_schema;

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-/* An event that came out of a job's: where its texts lie in `texts`. */
+/* An event that came out of a job's: where its texts are in `texts`. */
 typedef struct whim_piece {
     whimbrel_event_kind kind;
     int32_t choice;

@@ -26,7 +26,7 @@ typedef struct whim_text_side {
 typedef struct whim_text_files {
     const char *model;         /* its path */
     const whim_ckpt *ckpt;     /* opened from there */
-    const char *chat_template; /* a file in place of the model's own, or NULL */
+    const char *chat_template; /* a file instead of the model's own, or NULL */
     const char *template_args; /* a JSON object, or NULL */
     bool ids_only;             /* neither tokenizer nor template are read */
 } whim_text_files;

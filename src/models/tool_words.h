@@ -43,7 +43,7 @@ typedef struct whim_tool_words {
     const char *key_end, *value;
     /* TAGGED: behind a key, where the tag itself says whether its value is text or JSON. */
     const char *as_text, *as_json;
-    /* TAGGED: a value that begins with the first goes on, whatever it holds, up to the second. */
+    /* TAGGED: a value that begins with the first continues, whatever it holds, up to the second. */
     const char *text_open, *text_end;
     bool padded; /* one newline at either end of a value belongs to the tags */
     /* What ends a value: its end tag with the newline and without, and tags at the beginning of a

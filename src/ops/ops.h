@@ -2,7 +2,7 @@
 /* The op table and its callers, all made from ops.def. An op has one signature,
  *     whim_err op(whim_stream *, const whim_<op>_args *)
  * and is called as whim_op_<op>(stream, &(whim_<op>_args){...}). The inline caller checks the
- * arguments that the host can see. For what lies in device memory, whoever calls it vouches.
+ * arguments that the host can see. For what is in device memory, whoever calls it vouches.
  * Threads: as the stream. */
 #ifndef WHIM_OPS_OPS_H
 #define WHIM_OPS_OPS_H

@@ -71,7 +71,7 @@ WHIM_MUST_CHECK whim_err whim_rank_hear(whim_rank_process *p, void *reply, size_
                                         whim_diag *diag);
 
 /* One look at a process here that is to answer: whether nothing will come of it, and why.
- * looks = {0} begins anew. */
+ * looks = {0} begins again. */
 bool whim_rank_hangs(whim_rank_process *p, char *how, size_t size);
 
 /* How it ended, in words; false: it runs, or was not started. */

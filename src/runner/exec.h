@@ -41,12 +41,12 @@ typedef struct whim_exec_cfg {
     bool graphs;
     bool drafts;      /* the model has a draft: there are steps with WHIM_STEP_DRAFT */
     bool befores;     /* the model asks for whim_batch.before */
-    bool embeds;      /* steps may bring embeddings in place of tokens */
+    bool embeds;      /* steps may bring embeddings instead of tokens */
     int32_t n_flight; /* steps under way at most: 1 (or 0) or 2 */
     int32_t n_capture;
     int32_t boundary[WHIM_MAX_CAPTURE];
     bool fetch_hidden;  /* captured rows go to the host with every step */
-    const char *kv_dir; /* who follows: where its pages go, in place of the leader's folder */
+    const char *kv_dir; /* who follows: where its pages go, instead of the leader's folder */
     /* The rank's seat in its group, the caller's; NULL: it is the only one. Rank 0 leads, others
      * follow (whim_exec_follow). */
     struct whim_comm *comm;
@@ -139,7 +139,7 @@ WHIM_MUST_CHECK whim_err whim_exec_submit(whim_exec *exec, const int32_t *block,
  * device unless a tap listens. DEVICE: the group ended, and diag says why. */
 WHIM_MUST_CHECK whim_err whim_exec_follow(whim_exec *exec, whim_diag *diag);
 
-/* For rank 0, with no step under way: its comm was opened anew, with others who follow from the
+/* For rank 0, with no step under way: its comm was opened again, with others who follow from the
  * beginning. */
 void whim_exec_rejoin(whim_exec *exec);
 
@@ -197,7 +197,7 @@ float *whim_exec_embeds(whim_exec *exec);
 WHIM_MUST_CHECK whim_err whim_exec_state_copy(whim_exec *exec, int32_t group, int32_t from,
                                               int32_t to);
 
-/* Let a group's recurrent states go on by rows that were on trial in the last step with
+/* Let a group's recurrent states advance by rows that were on trial in the last step with
  * WHIM_STEP_KEEP: bit for bit what a step of these rows would leave. It is queued behind that step,
  * which may still be under way. After a step that failed there are none. CORRUPT as
  * whim_step_takes_check. */

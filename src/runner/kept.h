@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows on trial: memory on the device for what recurrent layers keep of them, and the arrays by
- * which states go on by those that are taken.
+ * which states advance by those that are taken.
  * Threads: the exec's. */
 #ifndef WHIM_RUNNER_KEPT_H
 #define WHIM_RUNNER_KEPT_H

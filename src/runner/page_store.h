@@ -36,7 +36,7 @@ typedef struct whim_page_store_cfg {
 /* The same as a letter. */
 typedef struct whim_store_order {
     int64_t max_bytes;
-    int32_t is_first; /* else who cannot open does without: ranks are here anew, or may_fail */
+    int32_t is_first; /* else who cannot open does without: ranks are here again, or may_fail */
     uint8_t is_json, is_journal, reserved[2];
     char dir[PATH_MAX], space[WHIM_STORE_SPACE], about[WHIM_STORE_ABOUT];
 } whim_store_order;

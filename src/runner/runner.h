@@ -30,7 +30,7 @@ void whim_runner_close(whim_runner *runner);
  * limits, a sequence would outgrow max_ctx or a token id is outside the vocabulary: nothing has
  * changed then. After other errors the contents of its sequences are undefined. On success every
  * sequence has grown by its tokens. A sequence whose part keeps its state must be cut back to
- * that state's place before it goes on, with other rows or the same, unless whim_runner_advance
+ * that state's place before it continues, with other rows or the same, unless whim_runner_advance
  * has moved the state on. */
 WHIM_MUST_CHECK whim_err whim_runner_step(whim_runner *runner, const whim_step_part *parts,
                                           int64_t n_part, whim_diag *diag);
@@ -50,7 +50,7 @@ WHIM_MUST_CHECK whim_err whim_runner_draft(whim_runner *runner, const whim_step_
                                            int64_t n_part, whim_diag *diag);
 
 /* Of the rows that a sequence had on trial (keeps_state) in the last step with such parts, the
- * first n_row are right: its recurrent state goes on by them, as if they had been fed for good.
+ * first n_row are right: its recurrent state advances by them, as if they had been fed for good.
  * Those of a group's share of a step are taken by one call, in the order of its parts, before the
  * next with rows on trial. INVALID when there are no such rows, none were kept
  * (whim_exec_cfg.max_kept) or a step has failed since; CORRUPT when a sequence is named twice.

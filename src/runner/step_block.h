@@ -7,7 +7,7 @@
  * arrays of a bucket are at the same place in every block, where a graph expects them. Page lists
  * and fresh pages come last and have the length of their contents: a long context that nobody uses
  * costs nothing. Padding is as layers/batch.h says; a sequence without keys has page_start 0.
- * On the device fresh pages follow the arrays, and page lists lie in a table at the end of the room
+ * On the device fresh pages follow the arrays, and page lists are in a table at the end of the room
  * (page_table.h).
  * Threads: stateless. */
 #ifndef WHIM_RUNNER_STEP_BLOCK_H
@@ -64,7 +64,7 @@ typedef struct whim_step_limits {
 } whim_step_limits;
 
 /* Rows of the last step with WHIM_STEP_KEEP that are taken, after they were on trial: the state in
- * `slot`, which is of `position` tokens, goes on by n_row rows from `row` on. An array of these is
+ * `slot`, which is of `position` tokens, advances by n_row rows from `row` on. An array of these is
  * a message like a block. */
 typedef struct whim_step_take {
     int32_t slot, position, row, n_row;

@@ -18,7 +18,7 @@ typedef enum whim_record_kind {
     WHIM_RECORD_STEP = 1, /* a block was submitted */
     WHIM_RECORD_RESULT,   /* the oldest step was collected: whim_record_result */
     WHIM_RECORD_STATE,    /* a state was copied: from, to */
-    WHIM_RECORD_ADVANCE,  /* states went on by rows on trial: whim_step_take each */
+    WHIM_RECORD_ADVANCE,  /* states advanced by rows on trial: whim_step_take each */
     WHIM_RECORD_KINDS,
 } whim_record_kind;
 

@@ -15,7 +15,7 @@ typedef struct whim_divergence {
     double nll_p, nll_q;   /* its negative log-likelihoods, summed */
 } whim_divergence;
 
-/* One more row: logits of the first model and of the second, and the token that the text goes on
+/* One more row: logits of the first model and of the second, and the token that the text continues
  * with (-1: none). */
 void whim_divergence_add(whim_divergence *d, const float *p, const float *q, int32_t n_vocab,
                          int32_t next);

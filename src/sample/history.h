@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tokens so far say about the next one, beyond the penalties that count them: tokens that
- * would go on with a repetition (DRY), and those that would end a word that must not come. Both
- * become pairs of a token and what is added to its logit, found anew for each row from its own
+ * would continue with a repetition (DRY), and those that would end a word that must not come. Both
+ * become pairs of a token and what is added to its logit, found again for each row from its own
  * history, so that neither the batch nor a proposal can change them.
  *
  * DRY: let m be the number of tokens up to the row's place that equal those before an earlier
@@ -31,7 +31,7 @@ typedef struct whim_logit_bias {
     float bias;
 } whim_logit_bias;
 
-/* A word of one token or more that must not come; its tokens lie in `ban_ids`. */
+/* A word of one token or more that must not come; its tokens are in `ban_ids`. */
 typedef struct whim_ban {
     int32_t at, n;
 } whim_ban;

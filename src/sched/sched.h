@@ -80,7 +80,7 @@ typedef struct whim_sched_cfg {
      * waits begins with, and every state_every tokens (0: 4096); prefill is cut to end there. */
     whim_page_pool *states;
     int64_t state_every;
-    int64_t max_kept; /* rows of a step with proposals, so that states can go on by those that are
+    int64_t max_kept; /* rows of a step with proposals, so that states can advance by those that are
                          right; 0: there are no proposals */
     bool (*copy_state)(void *ctx, int32_t from, int32_t to); /* false: it failed */
     void *copy_ctx;
@@ -179,7 +179,7 @@ void whim_sched_drop_ahead(whim_sched *sched);
 typedef struct whim_sched_made {
     const int32_t
         *tokens; /* [n] the proposals that were right, in order, and the token after them */
-    int64_t n;   /* 1 .. n_proposed + 1 for an item that chooses and goes on */
+    int64_t n;   /* 1 .. n_proposed + 1 for an item that chooses and continues */
     /* the request is over and is taken out (its pointer is dead afterwards); one whose tokens reach
      * max_tok must be */
     bool ended;

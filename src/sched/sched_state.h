@@ -5,7 +5,7 @@
  *  1. A request waits (in the heap, no sequence) or runs (in `running`, with a sequence); between
  *     plan and commit nothing else happens to the ones in the plan.
  *  2. `running` is in the order of turn (whim_heap_before), the same as that of the heap: the last
- *     one is the least important, and the first one of all can always go on.
+ *     one is the least important, and the first one of all can always continue.
  * Threads: the scheduler's. */
 #ifndef WHIM_SCHED_SCHED_STATE_H
 #define WHIM_SCHED_SCHED_STATE_H
@@ -42,7 +42,7 @@ struct whim_sched_req {
     int64_t held_at, n_held;
     /* Shares (shares.c). */
     int64_t most_at_seat; /* n_most when it was let in */
-    int64_t n_safe;       /* tokens from which it would go on if it were preempted now */
+    int64_t n_safe;       /* tokens from which it would continue if it were preempted now */
     int64_t n_gave;       /* times that it gave its place to another client */
     int64_t turn_at;      /* the plan after which its last turn of rows began */
     int64_t n_in_turn;    /* rows of it */

@@ -62,7 +62,7 @@ enum {
 
 /* What one request of HTTP asks for; each of its prompts becomes one of the library. Made by
  * whim_task_create with the defaults; the routes set fields; texts are borrowed from `body` or from
- * the json values here, which the task owns, and lists lie in its arena. */
+ * the json values here, which the task owns, and lists are in its arena. */
 typedef struct whim_task {
     json_t *body; /* the parsed request */
     whim_arena arena;

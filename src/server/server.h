@@ -53,7 +53,7 @@ void whim_server_set_progress(whim_server *server, double progress);
  * api->answer_thread is set here. */
 void whim_server_set_ready(whim_server *server, const whim_api *api);
 
-/* /readyz 503 "draining", new requests 503 + Connection: close, running ones go on. */
+/* /readyz 503 "draining", new requests 503 + Connection: close, running ones continue. */
 void whim_server_drain(whim_server *server);
 
 /* No route asks the service any more, and none runs: it may be destroyed. Drains if that was not
@@ -67,7 +67,7 @@ int64_t whim_server_active(whim_server *server);
  * dashboard. */
 void whim_server_tidy(whim_server *server);
 
-/* Certificate and keys anew (SIGHUP). The old keys stop working at once. Also when the certificate
+/* Certificate and keys again (SIGHUP). The old keys stop working at once. Also when the certificate
  * cannot be read: that error leaves the new keys in force. */
 WHIM_MUST_CHECK whim_err whim_server_reload(whim_server *server, const whim_api_key *keys,
                                             int32_t n_key, whim_diag *diag);

@@ -49,7 +49,7 @@ typedef struct whim_added_match {
     int64_t begin, end; /* with the white space that the token swallows */
 } whim_added_match;
 
-/* A walk over the matches of a text of `n` bytes, in order. A match lies in bytes that are trusted,
+/* A walk over the matches of a text of `n` bytes, in order. A match is in bytes that are trusted,
  * or is plain: mask NULL trusts all, or none. */
 typedef struct whim_added_iter {
     const whim_added_set *set;

@@ -5,7 +5,7 @@
  *      missing, extra or misshapen in one message; afterwards the exact device memory is known;
  *   3. whim_bind_load reads and packs: each loader thread holds one staging buffer of a few MB and
  *      never a second copy of a tensor.
- * Between 2 and 3 the destinations hold offsets in place of addresses, good enough for a dry run.
+ * Between 2 and 3 the destinations hold offsets instead of addresses, good enough for a dry run.
  * Threads: one owner; step 3 starts threads of its own and joins them. */
 #ifndef WHIM_WEIGHTS_BIND_H
 #define WHIM_WEIGHTS_BIND_H

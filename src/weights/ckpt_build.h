@@ -14,7 +14,7 @@ enum { WHIM_CKPT_MAX_TENSOR = 1 << 20, WHIM_CKPT_MAX_FILE = 4096, WHIM_CKPT_NAME
 /* Open a file as files[n_file]; the path is copied. */
 WHIM_MUST_CHECK whim_err whim_ckpt_add_file(whim_ckpt *ckpt, const char *path, whim_diag *diag);
 
-/* Append a tensor whose `file_name` lies in the checkpoint's arena and holds no control character
+/* Append a tensor whose `file_name` is in the checkpoint's arena and holds no control character
  * (that is checked). `name` NULL: the canonical name is made from file_name. */
 WHIM_MUST_CHECK whim_err whim_ckpt_add_tensor(whim_ckpt *ckpt, const whim_ckpt_tensor *tensor,
                                               whim_diag *diag);
@@ -26,7 +26,7 @@ WHIM_MUST_CHECK whim_err whim_ckpt_finish(whim_ckpt *ckpt, whim_diag *diag);
 void whim_ckpt_mark_unsupported(whim_ckpt_tensor *tensor, const char *reason);
 
 /* From the tensors of a quantised safetensors checkpoint to weights as models bind them: "X.weight"
- * in one of our types, with a recipe (quantised/recipe.h), in place of X.weight and
+ * in one of our types, with a recipe (quantised/recipe.h), instead of X.weight and
  * X.weight_scale_inv, X.qweight, X.scales and so on. After all tensors are known. Checks shapes and
  * scales; what does not fit is refused with its name. */
 WHIM_MUST_CHECK whim_err whim_assemble(whim_ckpt *ckpt, whim_diag *diag);

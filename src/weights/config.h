@@ -55,13 +55,13 @@ typedef struct whim_gdn_config {
     int32_t d_key, d_value; /* their sizes */
     int32_t n_tap;          /* of the convolution */
     /* How GGUF files differ from safetensors. */
-    bool folded; /* norm weights are 1 + w, and -exp(A_log) is stored in place of A_log */
+    bool folded; /* norm weights are 1 + w, and -exp(A_log) is stored instead of A_log */
     bool tiled;  /* value head g * r + j lies at j * n_key + g, r = n_value / n_key */
     bool apart;  /* q k v and z are tensors of their own, only b and a lie by key head */
     uint8_t layers[WHIM_CONFIG_MAX_LAYER / 8]; /* bit l % 8 of byte l / 8: layer l is one */
 } whim_gdn_config;
 
-/* A mixture of experts in place of the MLP. */
+/* A mixture of experts instead of the MLP. */
 typedef struct whim_moe_config {
     int32_t n_expert; /* 0: every layer has an MLP */
     int32_t top_k;
@@ -97,7 +97,7 @@ typedef struct whim_draft_config {
     int32_t n_feature;
     int32_t features[WHIM_DRAFT_MAX_FEATURE]; /* layers of that model whose outputs it reads */
     int32_t n_token; /* tokens that it may propose (draft/tokens.c); 0: all, by the model's head */
-    bool serial;     /* a pass proposes one token, and the next one goes on from there */
+    bool serial;     /* a pass proposes one token, and the next one continues from there */
     /* EAGLE3: */
     bool features_given;             /* false: the model's layers say which */
     int32_t d_target;                /* d_model of that model */

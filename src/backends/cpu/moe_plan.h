@@ -2,7 +2,7 @@
 /* How moe_experts is cut into work. A pair is a row and one of its experts. Pairs are put in the
  * order of their experts; each has a place there. Places of one expert form segments of at most
  * `chunk` rows, which are multiplied with the expert's tiles together; a segment begins at an even
- * place, because int8 rows may lie in twos.
+ * place, because int8 rows may are in twos.
  *
  * The op's workspace holds the plan, then three regions by place:
  *   wide  [place, d_model]            rows of x as the product takes them; later the results of

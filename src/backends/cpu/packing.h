@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How weights and quantised activations lie in memory on the CPU.
+/* How weights and quantised activations are in memory on the CPU.
  *
  * A packed weight is a row of tiles; a tile is 16 outputs with all their k, padded with zeros after
  * the last output. Lanes run along outputs, k is walked in order, and one packing serves every
@@ -15,7 +15,7 @@
  *   sub-scales,
  *           sc[subs][16] int8 and mn[subs][16] uint8
  * A code is the weight's integer plus `offset`, or the index into `table`; 8-bit codes are the
- * signed integer itself. Bits of code block b (0..7) lie in planes of 64-byte blocks one after the
+ * signed integer itself. Bits of code block b (0..7) are in planes of 64-byte blocks one after the
  * other:
  *   8 bits: byte block b             4 bits: block b / 2, shifted by 4 (b % 2)
  *   2 bits: block b / 4, by 2 (b % 4)  1 bit: block 0, by b

@@ -57,7 +57,7 @@ bool whim_cpu_queue_idle(whim_cpu_queue *queue);
 whim_event whim_cpu_queue_close(whim_cpu_queue *queue);
 
 /* The error of the part, or of one before it that was still under way with it. What is queued when
- * the last one was waited for begins anew. */
+ * the last one was waited for begins again. */
 WHIM_MUST_CHECK whim_err whim_cpu_queue_wait(whim_cpu_queue *queue, whim_event event);
 
 /* Run the parts that are closed now without being waited for. */

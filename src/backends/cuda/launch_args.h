@@ -106,7 +106,7 @@ typedef struct whim_cuda_wide_head {
     int16_t sc[2], mn[2];
 } whim_cuda_wide_head;
 
-/* How groups of a QUANT type lie in a tile. */
+/* How groups of a QUANT type are in a tile. */
 typedef struct whim_cuda_group_form {
     int32_t head_bytes, code_bytes;
 } whim_cuda_group_form;
@@ -183,7 +183,7 @@ static inline int64_t whim_cuda_scaled_bytes(int64_t k)
            WHIM_CUDA_TILE * 4;
 }
 
-/* Where the code of column i of lane `lane` lies in a tile of FP8. In 64 columns a thread q of four
+/* Where the code of column i of lane `lane` is in a tile of FP8. In 64 columns a thread q of four
  * has those that it gives to the matrix unit, four of each 16: 2 q, 2 q + 1, and these + 8. They
  * are a word, in which the first two are bytes 1 and 3, the others 0 and 2: the upper halves of two
  * numbers of 16 bits, as they are or moved by 8. */
@@ -323,7 +323,7 @@ typedef struct whim_cuda_tiles_args {
     int32_t rows; /* of a tile */
 } whim_cuda_tiles_args;
 
-/* Where column i of row r lies in tiles of `rows`, in elements. */
+/* Where column i of row r is in tiles of `rows`, in elements. */
 static inline int64_t whim_cuda_tiles_at(int32_t rows, int64_t k, int32_t r, int32_t i)
 {
     int64_t n_octet = (k + WHIM_CUDA_MM_K - 1) / WHIM_CUDA_MM_K * (WHIM_CUDA_MM_K / 8);

@@ -30,11 +30,11 @@ int64_t whim_budget_most_of(int64_t bytes);
  * share that it had. */
 int32_t whim_budget_share(int32_t eighths);
 
-/* How often somebody was refused for want of it since the start; one more. */
+/* How often somebody was refused for lack of it since the start; one more. */
 int64_t whim_budget_refused(void);
 void whim_budget_refuse(void);
 
-/* Allocations of this thread that failed so far, for whatever reason: work that goes on with less
+/* Allocations of this thread that failed so far, for whatever reason: work that continues with less
  * where memory is short can be told from work that was whole. */
 int64_t whim_heap_failures(void);
 

@@ -57,7 +57,7 @@ WHIM_MUST_CHECK whim_err whim_group_states_advance(whim_group *group, const whim
                                                    whim_diag *diag);
 void whim_group_commit(whim_group *group, const whim_flight *flight);
 
-/* A step failed: its jobs cannot go on, unless they may begin again from their tokens. */
+/* A step failed: its jobs cannot continue, unless they may begin again from their tokens. */
 void whim_group_failed(whim_group *group, const whim_flight *flight, bool begin_again,
                        const whim_diag *why);
 

@@ -206,11 +206,11 @@ bool whim_choice_walk(whim_choice *choice, int64_t n_made, int32_t id);
 
 /* Before a step that chooses: what is asked for, with the mask of the coming token in asks[0], and
  * in asks[i] for the one after the first i of the n proposals that stand behind its tokens. Their
- * masks lie in `masks`. All is valid until the choice is made. Sets n_asked: the rows of proposals
+ * masks are in `masks`. All is valid until the choice is made. Sets n_asked: the rows of proposals
  * beyond ask for nothing. */
 void whim_choice_prepare(whim_choice *choice, int64_t n, uint32_t *masks, whim_sample_ask *asks);
 
-/* Of n proposals in ids [max] those that the answer may go on with, and tokens that must come in
+/* Of n proposals in ids [max] those that the answer may continue with, and tokens that must come in
  * their place or behind them; returns how many, the first *n_sure of which cannot be wrong. One
  * that ends the answer needs no row and is left out. */
 int64_t whim_choice_cut(whim_choice *choice, int32_t *ids, int64_t n, int64_t max, int64_t *n_sure);

@@ -11,7 +11,7 @@
 #include "device/device.h"
 #include "weights/bind.h"
 
-/* Who still has to add up what lies in a buffer. */
+/* Who still has to add up what is in a buffer. */
 typedef enum whim_owed { WHIM_OWED_NOTHING, WHIM_OWED_GROUP, WHIM_OWED_ALL } whim_owed;
 
 typedef struct whim_rows {

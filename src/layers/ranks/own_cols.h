@@ -2,7 +2,7 @@
 /* What a rank keeps of the columns of an output projection: runs of its own ones, each within the
  * whole blocks of the weight's type that hold it. The other columns of such a block are those of
  * other ranks, who keep the block, too; here they are multiplied with zeros, so that no weight is
- * encoded anew.
+ * encoded again.
  *
  * Products that make int8 of their rows have one scale for a group of columns. Where heads end
  * inside a group, its columns are put together again: they go to whoever comes first of those that

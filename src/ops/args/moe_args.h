@@ -43,7 +43,7 @@ static inline int64_t whim_moe_pitch(int64_t n)
 
 /* y[r] = sum over j of weights[r][j] * expert_id(x[r]), id = ids[r][j], with
  *   expert(x) = (silu(x gate^T) * (x up^T)) down^T
- * Products as linear, silu as swiglu; the sum begins at 0 and goes on by fma, j in order. An id
+ * Products as linear, silu as swiglu; the sum begins at 0 and advances by fma, j in order. An id
  * outside 0 .. n_expert - 1 adds nothing. Without weights nothing is summed: y[r][j] is
  * expert_id(x[r]), zeros where the id is outside, and moe_sum does the rest.
  * A stack of experts is one packed weight: rows e * pitch .. e * pitch + n - 1 are expert e's, and

@@ -15,7 +15,7 @@
 
 whim_task_reader whim_responses_read;
 
-/* `instructions`, what the response of `previous_response_id` goes on from, and `input` as
+/* `instructions`, what the response of `previous_response_id` continues from, and `input` as
  * task->messages. */
 whim_task_reader whim_responses_read_turns;
 extern const whim_offer_form whim_responses_tools;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Responses that a later request may go on from (`previous_response_id`), while the process lives.
  * Each is kept with its own items and the id of the one before it; the bound is in bytes and in
- * number, and those that were used longest ago go first. Using one uses all that it goes on from,
+ * number, and those that were used longest ago go first. Using one uses all that it continues from,
  * so that a conversation goes as a whole, from its beginning.
  * Threads: any. */
 #ifndef WHIM_SERVER_RESPONSES_STORE_H
@@ -28,7 +28,7 @@ void whim_response_store_limit(whim_response_store *store, int64_t max_bytes);
 void whim_response_store_destroy(whim_response_store *store); /* NULL is allowed */
 
 /* Keep a response: its own items, those of its request first, as JSON with commas between them, and
- * all of it as it was answered; `before` is the id of the one that it goes on from, or NULL. One
+ * all of it as it was answered; `before` is the id of the one that it continues from, or NULL. One
  * that is larger than the store, or that there is no memory for, is not kept. */
 void whim_response_store_put(whim_response_store *store, const char *id, const char *before,
                              const whim_str *items, const whim_str *answer);
@@ -36,11 +36,11 @@ void whim_response_store_put(whim_response_store *store, const char *id, const c
 /* Append a response as it was answered; false: it is not kept. */
 bool whim_response_store_answer(whim_response_store *store, const char *id, whim_str *out);
 
-/* Forget a response, so that nothing goes on from it any more; false: it is not kept. */
+/* Forget a response, so that nothing continues from it any more; false: it is not kept. */
 bool whim_response_store_remove(whim_response_store *store, const char *id);
 
 /* Append the items of a conversation up to this response, as a JSON list. False: it, or one that it
- * goes on from, is not kept, and `missing` is the id of that; or they are more than
+ * continues from, is not kept, and `missing` is the id of that; or they are more than
  * WHIM_CONVERSATION_BYTES, and `missing` is empty. */
 bool whim_response_store_items(whim_response_store *store, const char *id, whim_str *out,
                                char missing[WHIM_RESPONSE_ID_MOST]);

@@ -2,7 +2,7 @@
 /* What config.json says of quantised weights ("quantization_config"): how they are stored, and
  * which modules are not. Shapes, groups and bits are read from the tensors themselves (assemble.h);
  * groups must be those that are said here.
- * Threads: plain data; strings lie in the arena given. */
+ * Threads: plain data; strings are in the arena given. */
 #ifndef WHIM_WEIGHTS_QUANTISED_SCHEME_H
 #define WHIM_WEIGHTS_QUANTISED_SCHEME_H
 

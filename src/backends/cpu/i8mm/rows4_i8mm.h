@@ -103,7 +103,7 @@
     "zip1 v12.4s, v8.4s, v9.4s\n\tzip1 v13.4s, v10.4s, v11.4s\n\t" \
     "dup v8.2d, v12.d[0]\n\tdup v9.2d, v13.d[0]\n\t"               \
     "dup v10.2d, v12.d[1]\n\tdup v11.2d, v13.d[1]\n\t"
-/* The same with the sum of both halves, as a float, in place of t. */
+/* The same with the sum of both halves, as a float, instead of t. */
 #define META_SUM                                                               \
     "zip2 v14.4s, v8.4s, v9.4s\n\tzip2 v15.4s, v10.4s, v11.4s\n\t"             \
     "zip1 v12.4s, v8.4s, v9.4s\n\tzip1 v13.4s, v10.4s, v11.4s\n\t"             \

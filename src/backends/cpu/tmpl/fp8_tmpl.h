@@ -9,7 +9,7 @@ enum {
     FP8_STEPS = WHIM_FP8_BLOCK / 32,
 };
 
-/* What lies in a job's scratch; for two tiles. */
+/* What is in a job's scratch; for two tiles. */
 typedef struct fp8_room {
     uint16_t open[2][FP8_CODES];
     float sums[2][CHUNK_ROWS * WHIM_CPU_TILE];

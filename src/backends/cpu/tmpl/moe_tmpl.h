@@ -40,7 +40,7 @@ static whim_cpu_product_args moe_product(const whim_moe_experts_args *op, whim_m
 
 /* --- one row ---------------------------------------------------------------------------------- */
 
-/* Where narrow rows lie in a worker's scratch: after what products use themselves. */
+/* Where narrow rows are in a worker's scratch: after what products use themselves. */
 enum { MOE_ONE_AT = 2 * (int)OUT_BYTES + (int)FP8_ROOM };
 _Static_assert((int)MOE_ONE_AT <= WHIM_CPU_SCRATCH / 2, "the other half is for narrow rows");
 
