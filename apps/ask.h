@@ -11,9 +11,9 @@
 
 #include <signal.h>
 
-/* Ctrl-C sets `interrupted`, and so may whoever finds that nobody reads; it ends an answer with
- * what was made. With `twice_ends`, a second Ctrl-C that nobody has answered ends the program. To
- * be called before the first ask. */
+/* Ctrl-C sets `interrupted`, and so may code that finds the output closed; an answer then ends with
+ * what was made. With `twice_ends`, a second Ctrl-C before the first is handled ends the program.
+ * Call it before the first ask. */
 extern volatile sig_atomic_t interrupted;
 void catch_interrupt(bool twice_ends);
 

@@ -98,12 +98,12 @@ const char *env_ssh_server(void);
 const char *env_user(void);
 bool env_is_container(void);
 
-/* Whether nobody sits at this terminal, because a test machine runs the command (CI). */
+/* Whether no person uses this terminal, because a test machine runs the command (CI). */
 bool env_is_ci(void);
 
 /* The operand, or the default model, or (by hub_model.h) what ORG/NAME stands for, which may take a
  * download; `buf` is for a path that is not the operand, MODEL_PATH_MAX bytes. NULL after a
- * complaint when there is none; one about a name that leads nowhere tells the names that are near
+ * complaint when there is none; one about an unknown name shows similar names
  * it. */
 const char *choose_model(const whim_options *options, char *buf);
 

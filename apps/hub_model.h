@@ -50,7 +50,7 @@ void hub_visit_close(hub_visit *visit, bool ok);
 void hub_visit_blame(const hub_visit *visit, whim_err err, whim_diag *diag);
 
 /* What a MODEL that is no path stands for: a short name (local/catalogue.h), an address, or
- * ORG/NAME[@REV][:PICK]. INVALID with a message when it is none. */
+ * ORG/NAME[@REV][:PICK]. INVALID with a message if it is not one. */
 WHIM_MUST_CHECK whim_err hub_ref_read(whim_hub_ref *ref, const char *given, whim_diag *diag);
 
 /* The folder or file of such a MODEL, fetched when the cache does not have it; NULL after a

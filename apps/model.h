@@ -17,7 +17,7 @@ whim_library_extra model_extra(const whim_options *options);
 whimbrel_model_options serve_options(const whim_options *options, const char *path);
 whim_library_extra serve_extra(const whim_options *options);
 
-/* How many ranks --tp, --cp, --dp or --ep asks for; 0: nobody does. */
+/* How many ranks --tp, --cp, --dp or --ep asks for; 0: none does. */
 int32_t ranks_asked(const whim_options *options);
 
 /* Why a server does not wish for a rank on each memory node; NULL: it does. */

@@ -39,7 +39,7 @@ typedef struct server_percentiles {
 
 enum { SERVER_MAX_FAILURES = 16 };
 
-/* One row: so many clients at once. Milliseconds; only of requests that were answered to the
+/* One row: this many clients at once. Milliseconds; only of requests that were answered to the
  * end. */
 typedef struct server_level {
     int64_t clients, requests, errors;

@@ -46,7 +46,7 @@ typedef struct flow {
     int32_t word_cols;
 } flow;
 
-/* One character, in valid UTF-8, or a byte that is none. */
+/* One character, in valid UTF-8, or a byte that is not part of one. */
 void flow_char(flow *f, uint8_t style, const char *text, int32_t n);
 
 /* No more of the line comes for now: what is held back is written. */

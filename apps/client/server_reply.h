@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How a request ended: its name in JSON, and how it is told. */
+/* How a request ended: its name in JSON, and in text. */
 #define SERVER_FAULTS(X)                                      \
     X(NONE, "none", "answered")                               \
     X(CONNECT, "connect", "no connection")                    \
@@ -55,14 +55,14 @@ typedef struct server_reply {
     int32_t status;
     bool chunked, is_events;
     bool begun;          /* a choice was seen */
-    bool done, finished; /* the end mark came; a chunk told why generation ended */
+    bool done, finished; /* the end mark came; a chunk said why generation ended */
     int64_t left;        /* bytes of the body or chunk; -1: up to the end of the connection */
     int64_t n_head;      /* bytes outside the body since its last chunk */
     whim_str head, line; /* of the head (or a chunk's size) and of an event, not yet ended */
     whim_str data;       /* of the event that is not yet ended; without events the body */
     bool has_data;
 
-    /* Each chunk of a stream as it comes, before it is looked at here; NULL: nobody asks. */
+    /* Each chunk of a stream as it comes, before it is looked at here; NULL: not wanted. */
     void (*on_chunk)(void *ctx, const whim_json *chunk);
     void *ctx;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The servers that run on this machine for this user. Each keeps a small JSON file in the folder
  * "running" of whimbrel's cache and holds a lock on it (flock) as long as its process lives; the
- * file of a process that was killed has no lock and is deleted by whoever finds it. A file says
- * where the server answers and what it loads; how it is doing, the server itself tells by /health.
+ * file of a process that was killed has no lock, and the next process that finds it deletes it. A
+ * file says where the server answers and what it loads; the server's /health says how it is doing.
  *
  * To find the newest server that answers:
  *     running_list list;
@@ -55,7 +55,7 @@ typedef struct running_list {
     int32_t n;
 } running_list;
 
-/* All whose processes live, the newest first; nobody was asked. */
+/* All whose processes live, the newest first, without asking them. */
 void running_find(running_list *list);
 
 /* Ask /health, for about a second at most. */
@@ -83,7 +83,7 @@ typedef struct running_entry {
 void running_tell(running_entry *entry, const running_server *about);
 void running_forget(running_entry *entry);
 
-/* --- for whoever asks a server of this machine (ask.c) ---------------------------------------- */
+/* --- for code that asks a server of this machine (ask.c) -------------------------------------- */
 
 /* The body of the answer to GET `path` over plain HTTP, whatever its status; false when it was not
  * there within about `seconds`. */

@@ -51,7 +51,7 @@ typedef struct serve {
     notifier notify;
     node_list nodes;
     key_list keys;
-    bool key_is_made;                              /* nobody gave one: it is shown */
+    bool key_is_made;                              /* none was given: it is shown */
     whim_network proxies[WHIM_OPTION_MAX_STRINGS]; /* as many as the option has */
     whim_server *server;
     loader load;
@@ -72,7 +72,7 @@ typedef struct serve {
     char sums[MODEL_PATH_MAX];   /* where sums of weights are remembered, or "" */
     running_entry running;       /* by which `ps` and `chat` find this server */
     char kv_dir[MODEL_PATH_MAX]; /* "": pages are kept nowhere */
-    bool kv_dir_is_ours;         /* nobody asked for it: it may fail */
+    bool kv_dir_is_ours;         /* it was not asked for: it may fail */
     int64_t save_ns;             /* see whim_service_cfg */
 } serve;
 
@@ -156,7 +156,7 @@ void notify_reloading(serve *s); /* ready follows */
 void notify_stopping(serve *s, int64_t n_left);
 
 /* quiet_ns: how long the engine has given no sign of life; past half of what the manager allows it
- * is told nothing. */
+ * learns nothing. */
 void notify_alive(serve *s, int64_t quiet_ns);
 
 /* --- the register of running servers (register.c) ---------------------------------------- */

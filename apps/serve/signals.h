@@ -23,8 +23,8 @@ void signals_loaded(void);
 
 typedef enum signal_wish { SIGNAL_NONE, SIGNAL_RELOAD, SIGNAL_STOP, SIGNAL_STOP_NOW } signal_wish;
 
-/* What is asked for now; waits up to half a second for a change. A reload is told once, the others
- * stay. */
+/* What is asked for now; waits up to half a second for a change. A reload is reported once,
+ * the others stay. */
 signal_wish signals_wait(void);
 
 #endif

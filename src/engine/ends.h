@@ -37,7 +37,7 @@ typedef enum whim_job_reason {
     WHIM_REASON_CLIENT_GONE,
     WHIM_REASON_CLIENT_GONE_OR_SLOW,
     WHIM_REASON_OTHER_FAILED, /* another prompt of the same request */
-    WHIM_REASON_RELEASED,     /* nobody listens any more */
+    WHIM_REASON_RELEASED,     /* its client is gone */
     WHIM_REASON_SHORT_MEMORY, /* that for requests is, and its answer held most of it */
     WHIM_REASON_QUEUE_FULL,   /* its place is that of one whose client has fewer */
 } whim_job_reason;
@@ -45,7 +45,7 @@ typedef enum whim_job_reason {
 /* In words, for the log. */
 const char *whim_job_reason_name(whim_job_reason reason);
 
-/* Whether something went wrong, and nobody wanted its end. */
+/* Whether something went wrong, and the end was not asked for. */
 static inline bool whim_job_reason_is_failure(whim_job_reason reason)
 {
     return reason == WHIM_REASON_FAILED || reason == WHIM_REASON_NO_MEMORY;

@@ -28,7 +28,7 @@ typedef enum whim_graph_use {
 /* As the name of a draft: the MTP layer that the model's files hold. */
 #define WHIM_DRAFT_OWN "mtp"
 
-/* Sizes that all ranks of a model must have alike. */
+/* Sizes that must be the same in all ranks of a model. */
 typedef struct whim_engine_sizes {
     int64_t max_seqs, n_state, max_ctx, n_page;
 } whim_engine_sizes;
@@ -90,7 +90,7 @@ typedef struct whim_engine_cfg {
     const char *record_steps;              /* a file for what the runner is given; NULL: none */
     whim_load_progress *on_progress;
     void *progress_ctx;
-    const char **wrong; /* prepare puts the field there that it refuses; NULL: nobody asks */
+    const char **wrong; /* prepare puts the field there that it refuses; NULL: not wanted */
 } whim_engine_cfg;
 
 typedef struct whim_engine whim_engine;
@@ -136,7 +136,7 @@ WHIM_MUST_CHECK whim_err whim_engine_check(whim_engine *engine, whim_diag *diag)
 int32_t whim_engine_ranks(const whim_engine *engine);
 void whim_engine_look(const whim_engine *engine, int32_t rank, whim_rank_meters *out);
 
-/* End the file of steps, if there is one: what could not be written is told here. */
+/* End the file of steps, if there is one: an earlier failed write is reported here. */
 WHIM_MUST_CHECK whim_err whim_engine_end_record(whim_engine *engine, whim_diag *diag);
 
 /* What was found and planned; valid until close. */

@@ -54,7 +54,7 @@ typedef struct whim_service_cfg {
     const char *kv_about;     /* the model's name, for who looks into the folder; NULL: none */
     int64_t kv_dir_bytes;     /* its limit; 0: whim_disk_tier_cfg.max_bytes */
     int64_t save_ns;          /* for saving what is left at the end; 0: 20 s */
-    int64_t fetch_ns;         /* for a prompt's pages: a slow disk holds nobody up; 0: 2 s */
+    int64_t fetch_ns;         /* for a prompt's pages: a slow disk delays none longer; 0: 2 s */
     whim_meters *meters;      /* what it counts in; outlives it; NULL: nowhere that anybody looks */
     bool no_lookup;           /* propose nothing that stood in a text before */
     bool no_draft;            /* leave the model's draft alone */
@@ -83,7 +83,7 @@ bool whim_service_is_draining(whim_service *service);
 /* Whether ranks were lost and are being started again; who asks has to wait for that. */
 bool whim_service_is_apart(const whim_service *service);
 
-/* Why no step can be run any more: its device is lost, which a new process may have again. NULL:
+/* Why no further step can be run: its device is lost, which a new process may have again. NULL:
  * it is there. Any thread. */
 const char *whim_service_lost(const whim_service *service);
 

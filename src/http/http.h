@@ -92,25 +92,25 @@ typedef struct whim_http_cfg {
     whim_http_gate *gate;
     whim_http_handler *handle;
     whim_http_error_body *error_body;
-    whim_http_on_status *on_status; /* NULL: nobody counts */
+    whim_http_on_status *on_status; /* NULL: not counted */
     void *ctx;
     const whim_network *proxies; /* whose X-Forwarded-For is believed */
     int32_t n_proxy;
     whim_log *log;
 } whim_http_cfg; /* its texts live until the server is closed; limits of 0 are the usual ones */
 
-/* Binds at once (so that a taken port is told before a model loads); answers after start. */
+/* Binds at once (so that a taken port is reported before a model loads); answers after start. */
 WHIM_MUST_CHECK whim_err whim_http_open(const whim_http_cfg *cfg, whim_http **out, whim_diag *diag);
 WHIM_MUST_CHECK whim_err whim_http_start(whim_http *http, whim_diag *diag);
 int32_t whim_http_port(const whim_http *http);
 
 /* Replies carry Connection: close, and connections end after the reply they wait for. New
- * connections are still accepted, so that a probe or a client is told what continues: that is the
+ * connections are still accepted, so that a probe or a client learns what continues: that is the
  * gate's to say. */
 void whim_http_drain(whim_http *http);
 
 /* Give memory that large requests have left unused back to the system. Now and then, on a thread
- * that nobody waits for: it may take a while. Whether there was a reason to. */
+ * that no request waits for: it may take a while. Whether there was a reason to. */
 bool whim_http_tidy(whim_http *http);
 
 /* Certificate and key again from their files. */
@@ -176,11 +176,11 @@ void whim_exchange_on_close(whim_exchange *ex, void (*fn)(void *ctx, bool gone),
 whim_exchange *whim_exchange_ref(whim_exchange *ex);
 void whim_exchange_unref(whim_exchange *ex);
 
-/* What the gate and whoever refuses note for on_status; 0: nothing; a reason of -1: whatever the
+/* What the gate, or a refusal, notes for on_status; 0: nothing; a reason of -1: whatever the
  * status, it is no refusal. */
 typedef struct whim_exchange_notes {
     atomic_int route, reason;
-    /* Of the gate, for who answers: a number for whoever asks, and whether its priority counts
+    /* Of the gate, for the handler: a number for the client, and whether its priority counts
      * among all. */
     uint64_t client;
     bool may_pass;

@@ -22,8 +22,8 @@ enum { WHIM_HUB_ETAG_MAX = 65, WHIM_HUB_FILES_MAX = 200000 };
 
 typedef struct whim_hub_file {
     const char *name; /* with slashes, below the repository */
-    int64_t bytes;    /* -1: not told */
-    /* SHA-256 of a large file, git's checksum of another, "": not told */
+    int64_t bytes;    /* -1: unknown */
+    /* SHA-256 of a large file, git's checksum of another, "": unknown */
     char etag[WHIM_HUB_ETAG_MAX];
 } whim_hub_file;
 

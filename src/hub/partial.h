@@ -45,10 +45,11 @@ WHIM_MUST_CHECK whim_err whim_hub_partial_write(whim_hub_partial *partial, int64
                                                 const char *bytes, int64_t n, int64_t *fresh,
                                                 whim_diag *diag);
 
-/* From now on nobody writes, so that the content can be checked. Those who write are waited for. */
+/* From now on nothing is written, so that the content can be checked. Waits for writes
+ * that have begun. */
 void whim_hub_partial_seal(whim_hub_partial *partial);
 
-/* Nothing is good any more, and writing begins again. */
+/* The content is no longer valid; writing begins again. */
 WHIM_MUST_CHECK whim_err whim_hub_partial_reset(whim_hub_partial *partial, whim_diag *diag);
 
 /* It is sealed and its content right: cut the table off, get the content to the disk and give the

@@ -18,10 +18,10 @@ enum { WHIM_HUB_URL_MAX = 8192, WHIM_HUB_WAIT_MAX_S = 300 };
 /* What came back, as far as it is known. */
 typedef struct whim_hub_reply {
     int32_t status;                  /* 0: nothing */
-    int64_t bytes;                   /* Content-Length, -1: not told */
-    int64_t range_from, range_total; /* Content-Range; -1: not told */
+    int64_t bytes;                   /* Content-Length, -1: not given */
+    int64_t range_from, range_total; /* Content-Range; -1: not given */
     int64_t linked_bytes;            /* X-Linked-Size; -1 */
-    int64_t retry_after_s;           /* 0: not told */
+    int64_t retry_after_s;           /* 0: not given */
     char etag[80], linked_etag[80];
     char error_code[64], error_text[256]; /* X-Error-Code, X-Error-Message */
     char url[WHIM_HUB_URL_MAX];           /* where it came from in the end */

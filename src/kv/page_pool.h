@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pool of KV pages: which page ids are free. Accounting only; the memory is the runner's.
- * Invariants: a page is free exactly while nobody has a reference on it; ids are handed out lowest
+ * Invariants: a page is free exactly while there is no reference to it; ids are handed out lowest
  * first after a fresh start, last freed first later.
  * Threads: one owner. */
 #ifndef WHIM_KV_PAGE_POOL_H
@@ -16,7 +16,7 @@ typedef struct whim_page_pool {
     int64_t n_free, n_page;
     int32_t page_len; /* positions in a page; 1 for slots of another kind */
     /* Told when a page's references go from one to two or back; whoever keeps pages for later (the
-     * prefix tree) learns so which of them nobody else uses. NULL: nobody listens. */
+     * prefix tree) learns so which of them nothing else uses. NULL: no listener. */
     void (*on_share)(void *ctx, int32_t page);
     void *share_ctx;
 } whim_page_pool;

@@ -17,19 +17,19 @@ typedef struct whim_library_extra {
     const char *record_steps;
     whim_stream_watch *watch;
     int64_t max_outs;    /* rows with logits in one step; 0: 32, or max_parallel if that is more */
-    bool no_checkpoints; /* nobody comes back to what was said */
+    bool no_checkpoints; /* no request returns to what was said */
     bool all_at_longest; /* pages for max_parallel sequences at their longest, whatever it takes */
     const char *kv_dir;
     int64_t request_bytes; /* see whim_engine_cfg */
     bool request_bytes_asked;
     int32_t n_rank;  /* processes that have the model together; 0 or 1: this one alone */
-    int32_t n_share; /* so many of them have it alike and share prompts; 0 or 1: none do */
-    int32_t n_deal;  /* so many of them have whole experts each; 0 or 1: none do */
+    int32_t n_share; /* parts of them that share prompts; 0 or 1: none */
+    int32_t n_deal;  /* how many of them have whole experts; 0 or 1: none */
     bool deal_cut;   /* see whim_engine_cfg */
     const char *deal_rows, *deal_counts; /* see whim_engine_cfg */
     int32_t deal_slots;
-    int32_t n_group;   /* so many of them have it alike and requests of their own; 0 or 1: none */
-    int32_t wish_rank; /* without n_rank: so many, where nothing is lost by it */
+    int32_t n_group;   /* groups of them with requests of their own; 0 or 1: none */
+    int32_t wish_rank; /* without n_rank: this many, if nothing is lost by it */
     bool may_crowd;    /* also where they outnumber the CPUs */
     const struct whim_nodes_cfg
         *nodes;          /* of which hosts, of which this is node 0; NULL: this one */
@@ -115,7 +115,7 @@ WHIM_MUST_CHECK whim_err whim_library_check_tools(const json_t *tools, whim_diag
 bool whim_library_has_tool(const json_t *tools, const char *name); /* of those that were checked */
 WHIM_MUST_CHECK whim_err whim_library_check_schema(const json_t *schema, whim_diag *diag);
 
-/* One that nobody chose. */
+/* One that was not chosen. */
 uint64_t whim_library_seed(void);
 
 /* Sampling as the engine has it; `bias` is borrowed. */

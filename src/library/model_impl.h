@@ -34,7 +34,7 @@ struct whimbrel_model {
     pthread_mutex_t lock;
     whim_waiter *waiters;       /* under it: who waits for an event */
     pthread_mutex_t vocab_lock; /* of its own: making it takes long */
-    whim_grammar_vocab *vocab;  /* under it; NULL: nobody needed it yet */
+    whim_grammar_vocab *vocab;  /* under it; NULL: not needed yet */
 };
 
 /* Copy a caller's struct of `size` bytes over one of ours of `own` bytes, which keeps what it holds
@@ -43,7 +43,7 @@ struct whimbrel_model {
 bool whim_options_copy(void *to, size_t own, const void *from, size_t size);
 
 /* Prepare m->engine as m->options and `extra` (which may be NULL) say, without a draft and ranks
- * that nobody asked for where they cannot be used. `field` names the option that is wrong. */
+ * that were not asked for if they cannot be used. `field` names the option that is wrong. */
 WHIM_MUST_CHECK whim_err whim_model_prepare(whimbrel_model *m, const whim_library_extra *extra,
                                             const char **field, whim_diag *diag);
 

@@ -20,7 +20,7 @@ typedef struct whim_reply {
     int32_t choice;
     whim_chat_parser *parser; /* NULL: all of it is text */
     whim_str name, arguments; /* of the call under way */
-    bool closed;              /* it has its one call: what still comes is not told */
+    bool closed;              /* it has its one call: later ones are not reported */
 } whim_reply;
 
 struct whimbrel_request {

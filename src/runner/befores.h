@@ -10,7 +10,7 @@
 
 typedef struct whim_befores {
     whim_device *device;
-    int64_t bytes;                   /* of each array; 0: nobody asks for them */
+    int64_t bytes;                   /* of each array; 0: not wanted */
     int32_t *rows;                   /* device: [max_rows] */
     int32_t *sets[WHIM_EXEC_FLIGHT]; /* pinned: the same, of each step under way */
 } whim_befores;

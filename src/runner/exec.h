@@ -177,7 +177,7 @@ const float *whim_exec_hidden(const whim_exec *exec, int32_t c, int64_t r);
 
 int64_t whim_exec_n_vocab(const whim_exec *exec);
 
-/* Somebody who is told of all that an exec is asked to do (runner/step_record.h), but for a draft's
+/* A listener that sees all that an exec is asked to do (runner/step_record.h), but for a draft's
  * passes, which change no result; outside of steps, so it may allocate. */
 typedef struct whim_exec_tap {
     void *ctx;

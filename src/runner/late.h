@@ -46,7 +46,7 @@ WHIM_MUST_CHECK whim_err whim_late_begin(whim_late *late, whim_stream *stream, c
 
 void whim_late_view(const whim_late *late, const whim_late_step *step, whim_batch *batch);
 
-/* Nobody needs what waits for a page; a step failed, and nothing waits any more. */
+/* What waits for a page is no longer needed; a step failed, and nothing waits from now on. */
 void whim_late_drop_page(whim_late *late, int32_t page, int32_t page_len);
 void whim_late_forget(whim_late *late);
 

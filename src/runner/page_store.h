@@ -71,7 +71,7 @@ WHIM_MUST_CHECK whim_err whim_exec_store_open(whim_exec *exec, const whim_page_s
                                               whim_diag *diag);
 
 /* After whim_exec_rejoin, with ranks that have none. Where one of them cannot open its part, pages
- * are neither kept nor found any more. */
+ * are no longer kept or found. */
 void whim_exec_store_rejoin(whim_exec *exec);
 
 /* Writes what is queued everywhere, then closes. */
@@ -90,7 +90,7 @@ bool whim_exec_store_get(whim_exec *exec, int32_t group, whim_disk_kind kind, in
 bool whim_exec_store_has(whim_exec *exec, whim_disk_kind kind, const whim_prefix_key *key);
 
 /* Ask all ranks whether their disks have written what they were given. Once that is true, stats
- * knows what came of it. */
+ * knows the result. */
 bool whim_exec_store_is_written(whim_exec *exec);
 
 /* Of all ranks: their bytes and errors, pages that all have written, and the most that one has

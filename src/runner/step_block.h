@@ -5,7 +5,7 @@
  *
  * A block is a head and its arrays. They are laid out for the bucket (the padded size), so that the
  * arrays of a bucket are at the same place in every block, where a graph expects them. Page lists
- * and fresh pages come last and have the length of their contents: a long context that nobody uses
+ * and fresh pages come last and have the length of their contents: a long context that is not used
  * costs nothing. Padding is as layers/batch.h says; a sequence without keys has page_start 0.
  * On the device fresh pages follow the arrays, and page lists are in a table at the end of the room
  * (page_table.h).

@@ -53,7 +53,7 @@ WHIM_MUST_CHECK whim_err whim_recording_start(const char *path, const whim_recor
                                               whim_exec *exec, whim_recording **out,
                                               whim_diag *diag);
 
-/* Close the file; the exec may be gone by then. The first failure of any write is told here. */
+/* Close the file; the exec may be gone by then. The first failure of any write is reported here. */
 WHIM_MUST_CHECK whim_err whim_recording_end(whim_recording *recording, whim_diag *diag);
 
 #endif

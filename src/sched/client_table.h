@@ -2,7 +2,7 @@
 /* Fairness between clients by virtual time. A request gets a tag when it arrives: the service that
  * its client has had and queued so far, but at least the virtual time, which goes on with the work
  * that is done, divided by the clients there are. Smallest tag first means: who got least goes
- * first, and nobody who waits is passed for ever.
+ * first, and no client waits for ever.
  * Only clients with requests are kept: who comes back after a pause begins at the virtual time.
  * Threads: the scheduler's. */
 #ifndef WHIM_SCHED_CLIENT_TABLE_H

@@ -113,7 +113,7 @@ WHIM_MUST_CHECK whim_err whim_sched_submit(whim_sched *sched, const whim_sched_a
 void whim_sched_move_tokens(whim_sched_req *req, int32_t *tokens);
 
 /* Take a request out, whatever its state. Its full pages go to the tree; in an open plan its item
- * has no request any more. */
+ * has no more requests. */
 void whim_sched_remove(whim_sched *sched, whim_sched_req *req);
 
 /* One request's part of a step. */
@@ -172,7 +172,7 @@ void whim_sched_plan(whim_sched *sched, whim_plan *plan);
 bool whim_sched_plan_ahead(whim_sched *sched, const whim_plan *plan, const bool *over,
                            whim_plan *ahead);
 
-/* Forget a plan ahead, if there is one, that nobody has submitted. */
+/* Forget a plan ahead, if there is one, that has not been submitted. */
 void whim_sched_drop_ahead(whim_sched *sched);
 
 /* What came of an item. */
@@ -196,14 +196,14 @@ void whim_sched_commit(whim_sched *sched, const whim_plan *plan, const whim_sche
 void whim_sched_abort(whim_sched *sched, const whim_plan *plan);
 
 /* What pages and states held is lost: every running request waits again, with its tokens, and the
- * tree knows nothing any more. Not while a plan is open. */
+ * tree is empty then. Not while a plan is open. */
 void whim_sched_lose(whim_sched *sched);
 
 /* Why no more of a request's prompt was found. */
 typedef enum whim_miss {
     WHIM_MISS_WAITS,    /* it was not let in yet */
     WHIM_MISS_NONE,     /* nothing was missed */
-    WHIM_MISS_NEW,      /* nobody had the rest before */
+    WHIM_MISS_NEW,      /* the rest was never computed */
     WHIM_MISS_EVICTED,  /* somebody had */
     WHIM_MISS_NO_STATE, /* no state was kept where the known pages end */
     WHIM_MISS_ROWS,     /* results of all rows are wanted */

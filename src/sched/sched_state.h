@@ -157,7 +157,7 @@ static inline bool whim_sched_is_at_last(const whim_sched_req *req)
 /* A plan begins: what is known of clients is of the last one. */
 void whim_sched_clients_begin(whim_sched *sched);
 
-/* Who of those that wait is let in next, NULL: nobody. */
+/* Which of the waiting requests is admitted next; NULL: none. */
 whim_sched_req *whim_sched_next(const whim_sched *sched);
 
 /* Whether there is a place for it. */

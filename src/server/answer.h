@@ -62,7 +62,7 @@ typedef struct whim_answer_choice {
     int32_t stop; /* index of the stop string that ended it, or -1 */
 } whim_answer_choice;
 
-/* The tokens in `pending` are told. */
+/* The tokens in `pending` have been sent. */
 void whim_answer_choice_covered(whim_answer_choice *c);
 /* Joined text of all parts of a kind (REASONING or CONTENT), appended; whether there was any
  * part. */
@@ -83,7 +83,7 @@ typedef struct whim_answer_prompt {
  * task->stream; without it only finish and fail write. */
 typedef struct whim_answer_form {
     whim_task_reader *read;
-    /* The task cannot be prepared: whether that was told here. Optional. */
+    /* The task cannot be prepared: whether this function said so. Optional. */
     bool (*refuse)(const whim_api *api, whim_exchange *ex, const whim_task *task,
                    const whim_fault *fault);
     /* Whether the task asks for nothing that is made, and was answered here. Optional. */

@@ -12,14 +12,14 @@ struct answer_slot;
 
 typedef struct whim_answer_run {
     struct answer_slot *slot;
-    whim_answer *next;  /* among the active ones, or those with a large reply */
-    int32_t n_open;     /* requests whose last event has not come */
-    int32_t n_admitted; /* requests */
-    int64_t n_entry;    /* log-probabilities that the reply tells */
-    int64_t n_held;     /* bytes, when it was last looked at */
-    bool listed;        /* among the active ones */
-    bool mute;    /* nothing is written any more: the client is gone, or the route has refused */
-    bool refused; /* the answer could not start: there is nothing to tell or to log */
+    whim_answer *next;   /* among the active ones, or those with a large reply */
+    int32_t n_open;      /* requests whose last event has not come */
+    int32_t n_admitted;  /* requests */
+    int64_t n_entry;     /* log-probabilities that the reply tells */
+    int64_t n_held;      /* bytes, when it was last looked at */
+    bool listed;         /* among the active ones */
+    bool mute;           /* nothing more is written: the client is gone, or the route has refused */
+    bool refused;        /* the answer could not start: there is nothing to tell or to log */
     bool had_large_body; /* which is dropped by now */
     bool over;           /* finish was called, or only fail can be */
     bool failed;
@@ -63,7 +63,7 @@ bool whim_answers_hold_too_much(void);
 /* The one that is to be, of a list of active ones; NULL: none holds much. */
 whim_answer *whim_answer_greediest(whim_answer *first);
 
-/* End it: what it holds is given back at once, and its client is told why. */
+/* End it: what it holds is given back at once, and its client learns why. */
 void whim_answer_give_up(whim_answer *a);
 
 #endif

@@ -90,7 +90,7 @@ typedef struct whim_task {
     int32_t *tool_at;  /* [n tools] where each stands in the request's list; NULL: as in `tools` */
     whim_str left_out; /* types of tools that cannot be offered, with commas between them */
     int32_t repetition_detection; /* -1: as the server has it, 0, 1 */
-    /* how it is told */
+    /* how the answer is written */
     const char *const *told; /* fields of the body that the answer needs, NULL behind them */
     bool stream, include_usage, continuous_usage;
     bool return_token_ids, return_timings;
@@ -145,7 +145,7 @@ bool whim_task_read_stops(const whim_fields *f, const char *key, whim_task *task
 bool whim_task_set_effort(const whim_fields *f, const char *key, const char *effort,
                           whim_task *task);
 /* Tools in the OpenAI form: takes a reference. Each must have function.name; `f` names the list for
- * messages. An empty list is none. */
+ * messages. An empty list counts as none. */
 bool whim_task_set_tools(const whim_fields *f, const char *key, json_t *tools, whim_task *task);
 /* The types of a tool's description and strict, in the object where its dialect has them. */
 bool whim_task_check_tool(const whim_fields *f);

@@ -34,7 +34,7 @@ typedef struct whim_server_cfg {
     uint32_t compat;    /* whose names /metrics tells beside ours: see metrics.h */
 } whim_server_cfg;
 
-/* Binds, so that a taken port is told before a model loads. */
+/* Binds, so that a taken port is reported before a model loads. */
 WHIM_MUST_CHECK whim_err whim_server_open(const whim_server_cfg *cfg, whim_server **out,
                                           whim_diag *diag);
 
@@ -56,14 +56,14 @@ void whim_server_set_ready(whim_server *server, const whim_api *api);
 /* /readyz 503 "draining", new requests 503 + Connection: close, running ones continue. */
 void whim_server_drain(whim_server *server);
 
-/* No route asks the service any more, and none runs: it may be destroyed. Drains if that was not
+/* No route uses the service from now on, and none runs: it may be destroyed. Drains if that was not
  * done. */
 void whim_server_detach(whim_server *server);
 
 /* Requests being read and answers under way. */
 int64_t whim_server_active(whim_server *server);
 
-/* Now and then, on a thread that nobody waits for: see whim_http_tidy; and a sample for the
+/* Now and then, on a thread that no request waits for: see whim_http_tidy; and a sample for the
  * dashboard. */
 void whim_server_tidy(whim_server *server);
 

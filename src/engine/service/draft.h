@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proposals of the service's requests: where they come from, how many are worth their rows, and
- * what came of them. They decide when a token comes, never which. Threads: the service's. */
+ * what became of them. They decide when a token comes, never which. Threads: the service's. */
 #ifndef WHIM_ENGINE_SERVICE_DRAFT_H
 #define WHIM_ENGINE_SERVICE_DRAFT_H
 

@@ -138,9 +138,9 @@ struct whim_service {
     int64_t ns_per_row;           /* of recent steps, for the size of the next */
     int64_t step_end_ns;          /* of the step whose results are taken */
     int64_t woken_ns;             /* when there was something to do again */
-    int64_t rate_ns, rate_tokens; /* when the rate was last told, and the tokens until then */
+    int64_t rate_ns, rate_tokens; /* when the rate was last set, and the tokens until then */
     whim_meters *meters;
-    whim_meters own_meters;    /* where nobody gave any */
+    whim_meters own_meters;    /* if none were given */
     whim_service_stats counts; /* so far; what others count is put in when it is published */
 
     whim_thread thread;
@@ -169,7 +169,7 @@ void whim_service_count_step(whim_service *service, int64_t n_item, int64_t n_ro
                              int64_t n_prefill, int64_t took_ns);
 /* Of n proposals of a choice the first n_right were right. */
 void whim_service_count_block(whim_service *service, int64_t n, int64_t n_right);
-/* How fast tokens come, told once a second; called often. */
+/* How fast tokens come, updated once a second; called often. */
 void whim_service_count_rate(whim_service *service);
 /* A token of the choice; sets the time of the job's first. */
 void whim_choice_count(whim_choice *choice);

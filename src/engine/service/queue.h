@@ -5,7 +5,7 @@
  * When the queue is full, one that comes takes the place of the newest request of the client that
  * has most waiting, if its own has fewer even with it. Only requests of which nothing was let in
  * give their place; the choices that others still wait for are not in the way of who has fewer. So
- * a flood fills the queue for its own client, and for nobody else.
+ * a flood fills the queue for its own client, and for no other.
  * Threads: any, under the service's lock; n may be read without. */
 #ifndef WHIM_ENGINE_SERVICE_QUEUE_H
 #define WHIM_ENGINE_SERVICE_QUEUE_H

@@ -57,7 +57,7 @@ struct whim_exec {
     whim_exec_flight flights[WHIM_EXEC_FLIGHT];
     int64_t n_submitted, n_collected;
     int64_t n_lost;              /* steps up to this one failed, though their waits may not tell */
-    whim_exec_tap tap;           /* without functions: nobody listens */
+    whim_exec_tap tap;           /* without functions: no listener */
     whim_step_size last;         /* the step submitted last; n_out 0: its results are of no use */
     whim_groups last_groups;     /* whose they are; `last` counts what is gathered of them */
     whim_groups kept_groups;     /* n_row: of each group's last step with WHIM_STEP_KEEP */

@@ -39,7 +39,7 @@ typedef struct whim_fields {
     const json_t *obj;
     char prefix[WHIM_FIELD_PREFIX]; /* "" at the top level, else "stream_options." */
     whim_fault *fault;
-    whim_looked_at *looked_at; /* NULL: nobody asks */
+    whim_looked_at *looked_at; /* NULL: not wanted */
 } whim_fields;
 
 /* The value, or NULL when absent or null. Never refuses. */
@@ -72,8 +72,8 @@ bool whim_value_is_off(const json_t *value, double lo, double hi);
 /* Whether a field was looked at. */
 bool whim_field_is_looked_at(const whim_looked_at *at, const json_t *obj, const char *key);
 
-/* One line if the body has fields that nobody looked at and that are not known to have no effect on
- * the route: how many, and the first 8 names, each cut to 64 bytes. */
+/* One line if the body has fields that were not looked at and that are not known to have no effect
+ * on the route: how many, and the first 8 names, each cut to 64 bytes. */
 void whim_unknown_fields_log(whim_log *log, const json_t *body, const whim_looked_at *at,
                              const char *path, const char *request_id);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last hour of what the dashboard draws, so that it opens with a past: a ring of samples in
- * fixed memory, taken every few seconds, told as the cells of /metrics that they were.
+ * fixed memory, taken every few seconds, in the form of the cells of /metrics.
  *
  * Invariants:
  *  1. A sample is as old as it says; where the machine slept there is a gap, and nothing is made

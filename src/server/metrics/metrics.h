@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whose names are told beside ours: bits 1 << kind. */
+/* Whose names are published beside ours: bits 1 << kind. */
 typedef enum whim_compat {
     WHIM_COMPAT_VLLM,
     WHIM_COMPAT_SGLANG,
@@ -58,8 +58,8 @@ void whim_metrics_put_quoted(whim_str *out, const char *text);
 
 void whim_metrics_put_head(whim_str *out, const char *name, const char *type, const char *help);
 
-/* The lines of a histogram; `labels` is "" or `a="b",`. Of its limits those are told that are among
- * `limits`, which are in order. */
+/* The lines of a histogram; `labels` is "" or `a="b",`. Of its limits, those are shown
+ * that are among `limits`, which are in order. */
 void whim_metrics_put_histogram(whim_str *out, const whim_meters *meters,
                                 const whim_meter_spec *spec, const char *name, const char *labels,
                                 const char *const *limits, int32_t n_limit);

@@ -23,7 +23,7 @@ typedef struct whim_response_store whim_response_store;
 
 /* NULL without memory. */
 whim_response_store *whim_response_store_create(int64_t max_bytes);
-/* Keep no more than so many bytes, or WHIM_RESPONSES_BYTES where that is less, from now on. */
+/* Keep at most this many bytes, or WHIM_RESPONSES_BYTES where that is less, from now on. */
 void whim_response_store_limit(whim_response_store *store, int64_t max_bytes);
 void whim_response_store_destroy(whim_response_store *store); /* NULL is allowed */
 
@@ -36,7 +36,7 @@ void whim_response_store_put(whim_response_store *store, const char *id, const c
 /* Append a response as it was answered; false: it is not kept. */
 bool whim_response_store_answer(whim_response_store *store, const char *id, whim_str *out);
 
-/* Forget a response, so that nothing continues from it any more; false: it is not kept. */
+/* Forget a response, so that nothing can continue from it; false: it is not kept. */
 bool whim_response_store_remove(whim_response_store *store, const char *id);
 
 /* Append the items of a conversation up to this response, as a JSON list. False: it, or one that it
