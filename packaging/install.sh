@@ -96,12 +96,12 @@ fetch()
 # verify ARCHIVE SUMS: the sum that SUMS has for the archive's name is the archive's.
 verify()
 {
-    [ -f "$2" ] || fail "there is no SHA256SUMS beside ${1##*/}: fetch it from where the archive came from"
+    [ -f "$2" ] || fail "there is no SHA256SUMS next to ${1##*/}: download it from where the archive came from"
     wanted=$(awk -v name="${1##*/}" '{ file = $2; sub(/^\*/, "", file) } file == name { print $1; exit }' "$2")
     [ -n "$wanted" ] || fail "SHA256SUMS has no line for ${1##*/}: they are not of the same version"
     got=$(sum_of "$1") || exit 1
     [ "$got" = "$wanted" ] ||
-        fail "${1##*/} is damaged or not what it should be: its SHA-256 is $got, expected is $wanted; fetch it again"
+        fail "${1##*/} is damaged or not the right file: its SHA-256 is $got, expected $wanted; download it again"
     echo "verified ${1##*/}"
 }
 

@@ -69,7 +69,7 @@ rm -rf "$HOME"/.local
 
 sed -i "s/^[0-9a-f]*  $name/$(printf '%064d' 0)  $name/" "$folder/SHA256SUMS"
 install_it "$folder/$name.tar.gz"
-expect "a wrong checksum" 1 err "is damaged or not what it should be"
+expect "a wrong checksum" 1 err "is damaged or not the right file"
 expect_same "nothing is installed then" "$(find "$HOME" -type f)" ""
 grep -v "$name" "$folder/SHA256SUMS" >"$TEST_TMP/sums"
 cp "$TEST_TMP/sums" "$folder/SHA256SUMS"

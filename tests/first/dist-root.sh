@@ -97,7 +97,7 @@ for what in ${*:-bookworm trixie jammy noble bookworm:aarch64}; do
         check "and says what the machine has" inside 1000 "~/.local/bin/whimbrel doctor --seconds 0.01 || [ \$? = 1 ]"
         check "its server answers" inside 1000 "$SERVE"
         check "a damaged archive is refused" inside 1000 "! sh /dist/damaged/install.sh 2>&1 | tee /tmp/said | grep installed &&
-            grep 'is damaged or not what it should be' /tmp/said"
+            grep 'is damaged or not the right file' /tmp/said"
         check "uninstall" inside 1000 "sh /dist/install.sh uninstall && [ -z \"\$(find ~/.local 2>/dev/null)\" ]"
         check "the Debian package" inside 0 "dpkg -i /dist/whimbrel_*_\$(dpkg --print-architecture).deb && whimbrel --version &&
             whimbrel run /dist/model --ids '1 2 3' -n 4 && dpkg -r whimbrel && [ ! -e /usr/bin/whimbrel ]"
