@@ -167,7 +167,7 @@ static bool is_known(gsearch *m, int32_t i, int32_t only)
     bool is_text = !(node->below & GK_ELSE);
     if (only >= 0 && is_text &&
         (g->states[only].is_free || (node->skip - i > WORTH_NODES &&
-                                     whim_walk_leads_on(m->w, only, node->below, node->height)))) {
+                                     whim_walk_leads_on(m->w, only, node->below, node->n_char)))) {
         take_below(m->v, i, m->bits);
         return true;
     }
@@ -183,6 +183,14 @@ static bool is_known(gsearch *m, int32_t i, int32_t only)
         return true;
     }
     return false;
+}
+
+/* Whether all that is below the node is below the next one, too, which is the better place to ask
+ * what is known. */
+static bool is_chain(const whim_grammar_vocab *v, int32_t i)
+{
+    const gtrie_node *node = &v->nodes[i];
+    return node[1].first_tok == node->first_tok && node[1].skip == node->skip;
 }
 
 int64_t whim_mask_below(gwalk *w, const whim_grammar_vocab *v, int32_t node, uint32_t *bits,
@@ -202,7 +210,7 @@ int64_t whim_mask_below(gwalk *w, const whim_grammar_vocab *v, int32_t node, uin
         for (int32_t k = nodes[i].first_tok; k < nodes[i + 1].first_tok; k++) {
             set_bit(bits, v->tokens[k]);
         }
-        bool goes_on = nodes[i].skip > i + 1 && !is_known(&m, i, only);
+        bool goes_on = nodes[i].skip > i + 1 && (is_chain(v, i) || !is_known(&m, i, only));
         i = goes_on ? i + 1 : nodes[i].skip;
     }
     return n_seen;

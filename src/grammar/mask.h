@@ -17,6 +17,7 @@ typedef struct gtrie_node {
     uint8_t byte;
     uint8_t height; /* bytes of the longest token below; 255: that many or more */
     uint8_t below;  /* kinds of the characters that tokens add below */
+    uint8_t n_char; /* how many of them, at most; 255: that many or more */
 } gtrie_node;
 
 /* What may come next in one state, whatever called its rule: the tokens that stay inside the rule

@@ -79,16 +79,19 @@ static void close_nodes(whim_grammar_vocab *v, const int32_t *open, int32_t n, i
 /* What a token adds below the nodes above it. */
 static void note_kinds(whim_grammar_vocab *v, const item *it, const int32_t *open)
 {
-    uint8_t kinds = 0; /* of the characters from `end` on */
+    uint8_t kinds = 0, n_char = 0; /* of the characters from `end` on */
     int32_t end = it->n;
     for (int32_t at = it->n - 1; at > 0; at--) {
         uint8_t c = (uint8_t)it->bytes[at];
         bool inside = c >= 0x80 && c < 0xC0; /* a character */
         if (!inside || end - at > 3) {
             kinds |= whim_text_kind(it->bytes + at, end - at);
+            n_char += n_char < UINT8_MAX;
             end = at;
         }
-        v->nodes[open[at - 1]].below |= end == at ? kinds : GK_ELSE;
+        gtrie_node *node = &v->nodes[open[at - 1]];
+        node->below |= end == at ? kinds : GK_ELSE;
+        node->n_char = n_char > node->n_char ? n_char : node->n_char;
     }
 }
 

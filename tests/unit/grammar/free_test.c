@@ -143,10 +143,53 @@ static void text_ahead_is_known(void **state)
     }
 }
 
+/* Characters that a token adds behind its first `from` bytes. */
+static int32_t chars_behind(const whim_tokenizer *tok, int32_t id, int64_t from)
+{
+    int64_t n;
+    const char *bytes = whim_tokenizer_bytes(tok, id, &n);
+    int32_t n_char = 0;
+    for (int64_t i = from; i < n; i++) {
+        n_char += (bytes[i] & 0xC0) != 0x80;
+    }
+    return n_char;
+}
+
+/* As many as the longest text below a node has, whatever their bytes: that of a published
+ * vocabulary, which has texts of many scripts. */
+static void characters_are_counted(void **state)
+{
+    (void)state;
+    whim_tokenizer *tok = open_file("xz -dc tests/data/text/qwen3.json.xz");
+    whim_grammar_vocab *v;
+    int32_t n_text = 0, n_shorter = 0;
+    assert_int_equal(whim_grammar_vocab_create(tok, NULL, 0, &v), WHIM_ERR_OK);
+    for (int32_t i = 0; i < v->n_node; i++) {
+        const gtrie_node *node = &v->nodes[i];
+        int32_t most = 0;
+        if (node->below & GK_ELSE) {
+            continue;
+        }
+        for (int32_t k = node[1].first_tok; k < v->nodes[node->skip].first_tok; k++) {
+            int32_t n_char = chars_behind(tok, v->tokens[k], node->depth);
+            most = n_char > most ? n_char : most;
+        }
+        if (node->n_char != most) {
+            fail_msg("node %d: %d, not %d", i, node->n_char, most);
+        }
+        n_text++;
+        n_shorter += node->n_char < node->height;
+    }
+    assert_true(n_shorter > n_text / 20);
+    whim_grammar_vocab_destroy(v);
+    whim_tokenizer_close(tok);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(free_states_are_found),
+        cmocka_unit_test(characters_are_counted),
         cmocka_unit_test(masks_hold_what_is_taken),
         cmocka_unit_test(text_ahead_is_known),
     };
