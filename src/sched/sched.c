@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests coming, going, and moving on by what a step did. The planning is in sched_plan.c. */
+/* Requests coming, going, and moving on by what a step did. Plans are made in sched_plan.c. */
 #include "sched/sched.h"
 
 #include "base/alloc.h"

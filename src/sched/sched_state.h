@@ -123,6 +123,10 @@ int64_t whim_sched_claims(const whim_sched *sched);
 /* Give back what examine took. */
 void whim_sched_give_pages(whim_sched *sched, int64_t n);
 
+/* Let in who fits: it takes the first n_page of s->pages over, and what the store has behind them.
+ * planned: pages that the plan took so far. */
+void whim_sched_admit(whim_sched *sched, whim_sched_req *req, int64_t n_page, int64_t planned);
+
 /* An empty plan with a place for its items. */
 void whim_sched_plan_init(whim_sched *sched, whim_plan *plan);
 
