@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the answer thread knows about an answer beside what forms see, and the core's calls. The
  * core (answer.c) turns events into parts and calls of the form, and knows no threads;
- * answer_thread.c has the thread and the queue.
+ * what forms ask of it lies in answer_forms.c; answer_thread.c has the thread and the queue.
  * Threads: the answer thread's, but for `slot` (answer_thread.c says). */
 #ifndef WHIM_SERVER_ANSWER_RUN_H
 #define WHIM_SERVER_ANSWER_RUN_H
@@ -33,6 +33,9 @@ typedef struct whim_answer_run {
 whim_answer *whim_answer_create(const whim_api *api, whim_exchange *ex,
                                 const whim_answer_form *form, whim_task *task);
 void whim_answer_destroy(whim_answer *a);
+
+/* Forget its tokens, and keep the room for as many. */
+void whim_answer_tokens_clear(whim_answer_tokens *list);
 
 /* Open the stream, if it is one, and write its first events. Before the answer thread has it. */
 void whim_answer_begin(whim_answer *a);
