@@ -405,7 +405,7 @@ $(B)/obj/%.o: %.c $(B)/stamp/cc | $(GEN)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(if $(filter tests/%,$<),-Itests) $(if $(filter apps/% tests/fuzz/% tests/unit/apps/%,$<),-Iapps) $(if $(filter src/hub/%,$<),$(HUB_DEFS)) $(CFLAGS_ALL) \
-	    $(if $(filter $(QUICK),$<),-O2) $(if $(filter src/ops/ref/%,$<),$(LAW_FLAGS)) -MMD -MP -c -o $@ $<
+	    $(if $(filter $(QUICK),$<),$(if $(filter src/%,$<),-O3,-O2)) $(if $(filter src/ops/ref/%,$<),$(LAW_FLAGS)) -MMD -MP -c -o $@ $<
 $(call obj,$(LEVEL_SRC)): $(L)/obj/%.o: %.c $(L)/stamp/levels
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
