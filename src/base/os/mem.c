@@ -143,9 +143,13 @@ void whim_os_pages_free(void *ptr, int64_t bytes)
 void whim_os_pages_commit(void *ptr, int64_t bytes)
 {
     int64_t page = whim_os_page_bytes();
+#ifdef MADV_POPULATE_WRITE
+    /* All of them in one call. Emulators take it and do nothing, so each page is touched, too. */
+    (void)madvise(ptr, (size_t)round_up(bytes, page), MADV_POPULATE_WRITE);
+#endif
     for (int64_t at = 0; at < bytes; at += page) {
-        volatile char *byte = (char *)ptr + at;
-        *byte = *byte;
+        /* A load and a store would take a fault each, and the second one breaks huge pages up. */
+        (void)__atomic_fetch_or((char *)ptr + at, 0, __ATOMIC_RELAXED);
     }
 }
 

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <stdint.h>
 
@@ -70,6 +71,21 @@ static void test_commit(void **state)
     assert_true(whim_os_mem_anon_resident() >= before + bytes * 9 / 10);
     assert_int_equal(p[5], 7);
     assert_int_equal(p[bytes - 1], 0);
+    whim_os_pages_free(p, bytes);
+}
+
+/* A page that is read before it is written would be asked for twice. */
+static void test_commit_asks_once(void **state)
+{
+    (void)state;
+    int64_t bytes = INT64_C(4) << 20, n = bytes / whim_os_page_bytes();
+    struct rusage before, after;
+    char *p = whim_os_pages_alloc(bytes);
+    assert_non_null(p);
+    getrusage(RUSAGE_SELF, &before);
+    whim_os_pages_commit(p, bytes);
+    getrusage(RUSAGE_SELF, &after);
+    assert_true(after.ru_minflt - before.ru_minflt < n * 3 / 2);
     whim_os_pages_free(p, bytes);
 }
 
@@ -164,6 +180,7 @@ int main(void)
         cmocka_unit_test(test_no_addresses_leak),
         cmocka_unit_test(test_protect),
         cmocka_unit_test(test_commit),
+        cmocka_unit_test(test_commit_asks_once),
         cmocka_unit_test(test_interleave),
         cmocka_unit_test_setup_teardown(test_nodes, tree_setup, tree_teardown),
     };
