@@ -279,7 +279,7 @@ UNIT_CPU := $(foreach f,$(CPU_FOLDERS),$(filter $(B)/tests/unit/$(f)/%,$(UNIT)))
 # one, so both at once are left out.
 UNIT_THREADS := $(filter-out %/service_draft_held_test,$(filter $(B)/tests/unit/engine/service_% $(B)/tests/unit/comm/% $(B)/tests/unit/library/% $(addprefix $(B)/tests/unit/runner/,exec_test follow_test page_store_test) \
     $(B)/tests/unit/ops/comm_ops_test $(addprefix $(B)/tests/unit/backends/cpu/,queue_test stream_test workers_test claim_test) \
-    $(B)/tests/unit/http/% $(addprefix $(B)/tests/unit/,server/server_test server/answer_test \
+    $(B)/tests/unit/http/% $(addprefix $(B)/tests/unit/,server/server_test server/answer/answer_test \
         kv/disk_tier_test base/thread_test),$(UNIT)))
 SIM := $(if $(SIM_SRC),$(B)/sim_test)
 CHECKOP := $(if $(CHECKOP_SRC),$(B)/checkop)

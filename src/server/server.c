@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/heap/budget.h"
-#include "server/answer.h"
+#include "server/answer/answer.h"
 #include "server/gate.h"
 #include "server/metrics/history.h"
 #include "server/metrics/metrics.h"

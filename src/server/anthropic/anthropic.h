@@ -5,7 +5,7 @@
 #ifndef WHIM_SERVER_ANTHROPIC_ANTHROPIC_H
 #define WHIM_SERVER_ANTHROPIC_ANTHROPIC_H
 
-#include "server/answer.h"
+#include "server/answer/answer.h"
 #include "server/api.h"
 
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 #ifndef WHIM_SERVER_LLAMACPP_LLAMACPP_H
 #define WHIM_SERVER_LLAMACPP_LLAMACPP_H
 
-#include "server/answer.h"
+#include "server/answer/answer.h"
 #include "server/api.h"
 
 #include <stdbool.h>

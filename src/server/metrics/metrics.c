@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/heap/budget.h"
 #include "base/os/facts.h"
-#include "server/answer.h"
+#include "server/answer/answer.h"
 #include "server/fault.h"
 #include "server/router.h"
 

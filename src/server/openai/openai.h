@@ -4,7 +4,7 @@
 #ifndef WHIM_SERVER_OPENAI_OPENAI_H
 #define WHIM_SERVER_OPENAI_OPENAI_H
 
-#include "server/answer.h"
+#include "server/answer/answer.h"
 #include "server/api.h"
 
 /* n, stop, stream_options, return_progress, response_format. */

@@ -7,7 +7,7 @@
 #ifndef WHIM_SERVER_RESPONSES_RESPONSES_H
 #define WHIM_SERVER_RESPONSES_RESPONSES_H
 
-#include "server/answer.h"
+#include "server/answer/answer.h"
 #include "server/api.h"
 #include "server/offer.h"
 

@@ -6,7 +6,7 @@
 
 #include "unit/server/server_fixture.h"
 
-#include "server/answer_run.h"
+#include "server/answer/run.h"
 
 static whim_fault read_fault;
 

@@ -6,7 +6,7 @@
 #define WHIM_TESTS_SERVER_FIXTURE_H
 
 #include "base/heap/budget.h"
-#include "server/answer.h"
+#include "server/answer/answer.h"
 #include "server/api.h"
 #include "server/router.h"
 #include "unit/server/fake_jobs.h"

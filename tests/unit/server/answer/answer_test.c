@@ -3,7 +3,7 @@
  * failures. */
 #include "unit/server/server_fixture.h"
 
-#include "server/answer_run.h"
+#include "server/answer/run.h"
 #include "server/anthropic/anthropic.h"
 #include "server/openai/openai.h"
 #include "server/responses/responses.h"

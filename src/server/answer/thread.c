@@ -8,13 +8,13 @@
  *  - a slot outlives its answer until the exchange is closed too, and is then used again, never
  *    freed before close: a wake that comes late finds no answer, or wakes another one for
  *    nothing. */
-#include "server/answer.h"
+#include "server/answer/answer.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/heap/budget.h"
 #include "base/thread.h"
-#include "server/answer_run.h"
+#include "server/answer/run.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -10,8 +10,8 @@
  *  3. Every answer writes one line of the log at its end.
  * Threads: whim_answer_route, whim_answer_thread_active and _list from any thread; the rest on the
  * answer thread, but begin on the route's, and a large answer ends on another one. */
-#ifndef WHIM_SERVER_ANSWER_H
-#define WHIM_SERVER_ANSWER_H
+#ifndef WHIM_SERVER_ANSWER_ANSWER_H
+#define WHIM_SERVER_ANSWER_ANSWER_H
 
 #include "base/str.h"
 #include "server/api.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the forms of answers, one for each dialect, ask of the core: items, texts, reasons, counts
  * and times. */
-#include "server/answer_run.h"
+#include "server/answer/run.h"
 
 #include "base/clock.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The core of answers: events of requests -> parts -> the dialect's form. */
-#include "server/answer_run.h"
+#include "server/answer/run.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

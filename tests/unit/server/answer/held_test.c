@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What answers hold while they are made, and who gives his up where memory is short. */
-#include "server/answer_run.h"
+#include "server/answer/run.h"
 #include "unit/server/server_fixture.h"
 
 enum { MIB = 1 << 20, LEAST = WHIM_ANSWER_LEAST_HELD };

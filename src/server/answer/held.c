@@ -2,7 +2,7 @@
 /* Memory that answers under way hold: where that for requests and answers is nearly taken, the
  * largest answer of the client whose answers hold most is ended, so that others go on. */
 #include "base/heap/budget.h"
-#include "server/answer_run.h"
+#include "server/answer/run.h"
 
 static int64_t held_by(const whim_answer *a)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the answer thread knows about an answer beside what forms see, and the core's calls. The
  * core (answer.c) turns events into parts and calls of the form, and knows no threads;
- * what forms ask of it lies in answer_forms.c; answer_thread.c has the thread and the queue.
- * Threads: the answer thread's, but for `slot` (answer_thread.c says). */
+ * what forms ask of it lies in forms.c; thread.c has the thread and the queue.
+ * Threads: the answer thread's, but for `slot` (thread.c says). */
 #ifndef WHIM_SERVER_ANSWER_RUN_H
 #define WHIM_SERVER_ANSWER_RUN_H
 
-#include "server/answer.h"
+#include "server/answer/answer.h"
 
 struct answer_slot;
 
@@ -55,7 +55,7 @@ void whim_answer_keep_alive(whim_answer *a, int64_t now_ns);
 /* Cancel what still runs. */
 void whim_answer_cancel(whim_answer *a, whim_job_reason why);
 
-/* --- memory (answer_held.c) ------------------------------------------------------------------- */
+/* --- memory (held.c) ------------------------------------------------------------------- */
 
 /* From so many eighths of the memory for requests on, one answer after the other is ended, if it
  * holds so much. */
