@@ -171,6 +171,15 @@ def test_numbers_of_a_wide_table_keep_their_line(profile, fake):
     assert lines == [1] * 9 and access.too_wide(chat) == []
 
 
+def test_long_headings_of_numbers_leave_room_for_words(profile, fake):
+    fake.answers = [["| height | time | speed at the end | remark |\n|---:|---:|---:|---|\n"
+                     "| 100 m | 4.52 s | 44.3 m/s | without air; really slower |"]]
+    chat = ChatPage(profile, fake.url, width=390, height=844, phone=True)
+    chat.ask("A table with a remark, please")
+    assert chat.js("(b => b.scrollWidth - b.clientWidth)(document.querySelector('.table-box'))") == 0
+    assert chat.js("document.querySelector('th:nth-child(3)').clientWidth < 120"), "the heading breaks"
+
+
 LONG_WORD = "0123456789abcdef" * 4
 WORDS = f"""| option | what it does |
 |---|---|
