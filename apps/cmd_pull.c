@@ -42,7 +42,7 @@ int cmd_pull(const whim_options *options)
     if (hub_ref_read(&ref, options->model, &diag) != WHIM_ERR_OK) {
         whim_str near = {0};
         int32_t n = catalogue_near(&near, options->model, 4);
-        complain(EXIT_USAGE, "%s%s%s", diag.text, n > 0 ? "; short names near it: " : "",
+        complain(EXIT_USAGE, "%s%s%s", diag.text, n > 0 ? "; similar short names: " : "",
                  whim_str_text(&near));
         whim_str_deinit(&near);
         return EXIT_USAGE;

@@ -144,7 +144,7 @@ void complain_no_model(const char *model, const char *as_name)
 {
     near_list list = {.n = 0};
     near_names(&list, model);
-    const char *what = list.n > 0 ? "; near it: " : "", *near = whim_str_text(&list.text);
+    const char *what = list.n > 0 ? "; similar names: " : "", *near = whim_str_text(&list.text);
     if (as_name[0] != '\0') {
         complain(
             EXIT_FAILED,

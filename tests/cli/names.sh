@@ -18,17 +18,17 @@ expect "as Ollama and llama.cpp take it" 1 err "is org/name:Q4_0"
 run_it run https://elsewhere.example/org/name hello
 expect "an address of another place" 1 err "not the address of a model" err "https://huggingface.co/ORG/NAME"
 run_it run qwen3:3b hello
-expect "near names of the family" 1 err "near it: qwen3:0.6b, qwen3:1.7b, qwen3:4b"
+expect "near names of the family" 1 err "similar names: qwen3:0.6b, qwen3:1.7b, qwen3:4b"
 run_it pull lama3.2
 expect "near names, pull" 2 err "llama3.2:1b, llama3.2:3b"
 
 mkdir -p hub/models--Org--Some-Model-GGUF
 run_it run some-model-gguf hello
-expect "near names in the cache" 1 err "near it: Org/Some-Model-GGUF"
+expect "near names in the cache" 1 err "similar names: Org/Some-Model-GGUF"
 
 mkdir near && cp -r "$data/llama-f32" near/xenia && cp -r "$data/llama-f32" near/x.draft && touch near/x.gguf near/x-notes.txt && mkdir near/x-old
 run_it inspect near/x
-near=${err#*near it: }
+near=${err#*similar names: }
 expect_same "near paths are models, and nothing else" "${near%%. As a name*}" "near/x.gguf, near/xenia"
 
 cp -r "$data/llama-f32" qwen3:4b

@@ -96,7 +96,7 @@ shows "again" "waiting 60 s:"
 keys 99 Enter
 shows "a wrong number is asked for again" "there are 1 to"
 keys "qwen3:3b" Enter
-shows "so is a wrong name, with those near it" "near it: qwen3:0.6b"
+shows "so is a wrong name, with those near it" "similar names: qwen3:0.6b"
 keys 2 Enter
 shows "a number is fetched and served" "Qwen/Qwen3-0.6B-GGUF at" "ready: http" "model     Qwen/Qwen3-0.6B-GGUF"
 keys C-c
