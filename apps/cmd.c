@@ -16,10 +16,18 @@
 #include <unistd.h>
 
 static whim_log *complaint_log;
+static complaint_fn *complaint_hear;
+static void *complaint_ctx;
 
 void complain_to(whim_log *log)
 {
     complaint_log = log;
+}
+
+void complain_by(complaint_fn *hear, void *ctx)
+{
+    complaint_hear = hear;
+    complaint_ctx = ctx;
 }
 
 int complain(int code, const char *fmt, ...)
@@ -32,6 +40,8 @@ int complain(int code, const char *fmt, ...)
     va_end(ap);
     if (complaint_log != NULL) {
         whim_log_error(complaint_log, "failed", whim_log_text("error", whim_str_text(&text)));
+    } else if (complaint_hear != NULL) {
+        complaint_hear(complaint_ctx, whim_str_text(&text));
     } else {
         fprintf(stderr, "whimbrel: %s\n", whim_str_text(&text));
     }

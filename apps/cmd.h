@@ -36,6 +36,11 @@ void tell_of(const char *event, const char *fmt, ...) WHIM_PRINTF(2, 3);
  * for people again. */
 void complain_to(whim_log *log);
 
+/* From now on complaints go to this function instead of standard error, so that chat can show them
+ * like its other lines; NULL: to standard error again. */
+typedef void complaint_fn(void *ctx, const char *text);
+void complain_by(complaint_fn *hear, void *ctx);
+
 /* Write a text to standard output and empty it; false when that fails, said on standard error. */
 bool print_out(whim_str *text);
 

@@ -287,12 +287,23 @@ static bool switch_own(chat *c, const char *path)
     return false;
 }
 
+/* A complaint while the chat goes on: on a terminal its rows end between words, too. */
+static void hear(void *ctx, const char *text)
+{
+    view_error(ctx, "%s", text);
+}
+
 void chat_switch(chat *c, const char *name)
 {
     char path[MODEL_PATH_MAX];
     view_break(&c->view);
-    if ((c->model == NULL && switch_joined(c, name)) ||
-        (find_path(c, name, path) && switch_own(c, path))) {
+    if (c->view.terminal) {
+        complain_by(hear, &c->view);
+    }
+    bool switched = (c->model == NULL && switch_joined(c, name)) ||
+                    (find_path(c, name, path) && switch_own(c, path));
+    complain_by(NULL, NULL);
+    if (switched) {
         chat_banner(c);
     } else if (!c->quit) {
         view_note(&c->view, "[%s stays]",

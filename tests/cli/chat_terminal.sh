@@ -355,6 +355,15 @@ type_text "/undo"
 keys Enter
 shows "/undo cuts between characters" "[taken back: a天地玄黄宇宙洪荒日月盈昃辰宿列張寒来暑 ...]"
 
+# Complaints of /model are wrapped like answers: "config.json" would cross the last column.
+for name in no-such-model-1 no-such-model-of-any-kind; do
+    open_chat -n 2
+    type_text "/model $name"
+    keys Enter
+    shows "a wrong name leaves the model" "stays]"
+    shows "and its rows end between words ($name)" "config.json"
+done
+
 # Reasoning is dim.
 printf '%s' '{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}assistant: <think> ' >"$TEST_TMP/think.jinja"
 open_chat -n 6 --chat-template "'$TEST_TMP/think.jinja'"
