@@ -6,6 +6,7 @@ of their answers must be the same; the server must live, say nothing of sanitize
 of memory. How long they waited is told; --strict makes it a condition, for a machine that does nothing else:
 five times the idle time to the first token and two steps' worth."""
 import argparse
+import multiprocessing
 import queue
 import random
 import re
@@ -20,6 +21,7 @@ from rawhttp import LIMIT, SLOW, Reader, Report, Server, request_bytes, skip_wit
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 AT_ONCE, POLITE = 3, 4
+SPAWN = multiprocessing.get_context("spawn")  # a fork would have locks of this process's threads
 RETRIES = 20  # of an answer 429 or 503, as clients do
 TOLD = re.compile(r"AddressSanitizer|LeakSanitizer|runtime error|SUMMARY:|UndefinedBehavior")
 
@@ -60,49 +62,64 @@ def ask(port, address, path, body):
     raise RuntimeError("the stream ended without [DONE]")
 
 
-class Polite(threading.Thread):
-    """A client that asks the same few things again and again."""
+class Polite(SPAWN.Process):
+    """A client that asks the same few things again and again, in a process of its own: attackers that make large
+    bodies keep all threads of theirs waiting, and would be measured with the server."""
 
-    def __init__(self, port, number, wanted, stop, underway):
+    def __init__(self, port, number, wanted):
         super().__init__(daemon=True)
-        self.port, self.number, self.wanted, self.stop, self.underway = port, number, wanted, stop, underway
-        self.waits = [[] for _ in REQUESTS]  # of each request: seconds to the first token, beside which attacks
-        self.refused, self.wrong = 0, []
+        self.port, self.number, self.wanted = port, number, wanted
+        self.stop = SPAWN.Event()
+        self.ear, self.mouth = SPAWN.Pipe(duplex=False)
+        self.waits = []  # (request, when it was asked, seconds to its first token)
+        self.refused, self.wrong = 0, []  # wrong: (when, what)
 
     def run(self):
         turn = self.number
         while not self.stop.is_set() and len(self.wrong) < 5:
             which = turn % len(REQUESTS)
             turn += 1
+            begun = time.monotonic()
             try:
                 self.one(which)
             except (OSError, EOFError, ValueError, RuntimeError) as error:
-                beside = " ".join(self.underway)
-                self.wrong.append(f"client {self.number}, request {which}: {error!r}, beside {beside}")
+                self.wrong.append((begun, f"client {self.number}, request {which}: {error!r}"))
             time.sleep(0.2)
+        self.mouth.send((self.waits, self.refused, self.wrong))
 
     def one(self, which):
         for attempt in range(RETRIES + 1):
+            begun = time.monotonic()
             try:
                 ids, first = ask(self.port, f"127.0.0.{10 + self.number}", *REQUESTS[which])
             except Refused as why:
                 self.refused += 1
                 if attempt == RETRIES:
-                    self.wrong.append(f"client {self.number}: refused {RETRIES} times: {why}")
+                    self.wrong.append((begun, f"client {self.number}: refused {RETRIES} times: {why}"))
                     return
                 time.sleep(1)
                 continue
-            self.waits[which].append((first, " ".join(sorted(self.underway))))
+            self.waits.append((which, begun, first))
             if ids != self.wanted[which]:
-                self.wrong.append(f"client {self.number}, request {which}: another answer: {ids}")
+                self.wrong.append((begun, f"client {self.number}, request {which}: another answer: {ids}"))
             return
+
+    def end(self):
+        """In the parent: what it found; False: it did not come to its end."""
+        self.stop.set()
+        if not self.ear.poll(LIMIT):
+            return False
+        self.waits, self.refused, self.wrong = self.ear.recv()
+        self.join(LIMIT)
+        return True
 
 
 class Attackers:
     """A few at a time work off the list; each attack has its share of the time."""
 
-    def __init__(self, port, chosen, seed, seconds, stop, underway):
-        self.port, self.seed, self.stop, self.underway = port, seed, stop, underway
+    def __init__(self, port, chosen, seed, seconds, stop):
+        self.port, self.seed, self.stop = port, seed, stop
+        self.log = []  # (begin, end, name)
         self.share = seconds * AT_ONCE / len(chosen)
         self.left, self.done = queue.Queue(), 0
         for i, attack in enumerate(chosen):
@@ -118,15 +135,19 @@ class Attackers:
             except queue.Empty:
                 return
             foe = attacks.Foe(self.port, self.seed * 1000 + i, time.monotonic() + self.share, self.stop)
-            self.underway.append(attack.__name__)
+            begun = time.monotonic()
             try:
                 attack(foe)
             except (OSError, EOFError, ValueError):
                 pass  # refused, closed, timed out: as it should be
             finally:
                 foe.close()
-                self.underway.remove(attack.__name__)
+                self.log.append((begun, time.monotonic(), attack.__name__))
             self.done += 1
+
+    def beside(self, begin, end):
+        """The attacks of that time."""
+        return ", ".join(sorted({name for begun, ended, name in self.log if begun < end and ended > begin}))
 
 
 def planned_bytes(server):
@@ -144,23 +165,23 @@ def watch(server, stop, peak):
         time.sleep(0.2)
 
 
-def tell_waits(report, polite, idle, two_steps, strict):
+def tell_waits(report, polite, foes, idle, two_steps, strict):
     """What the polite clients waited, and against what; whether all is within the bound."""
+    asked = [w for p in polite for w in p.waits]
     late = []
     for which, alone in enumerate(idle):
-        waits = sorted(w for p in polite for w in p.waits[which])
+        waits = sorted(seconds for request, _when, seconds in asked if request == which)
         if not report.check(f"request {which} was answered", bool(waits)):
             continue
         bound = 5 * alone + two_steps
-        late += [w for w in waits if w[0] > bound]
+        late += [w for w in asked if w[0] == which and w[2] > bound]
         print(f"     request {which}: idle {alone:.3f} s, bound {bound:.3f} s; of {len(waits)}: median "
-              f"{statistics.median(w for w, _ in waits):.3f}, 99 of 100 {waits[int(len(waits) * 0.99)][0]:.3f}, worst "
-              f"{waits[-1][0]:.3f} s", flush=True)
-    total = sum(len(w) for p in polite for w in p.waits)
-    print(f"     {total} polite answers, {len(late)} later than the bound, {sum(p.refused for p in polite)} times "
+              f"{statistics.median(waits):.3f}, 99 of 100 {waits[int(len(waits) * 0.99)]:.3f}, worst {waits[-1]:.3f} s",
+              flush=True)
+    print(f"     {len(asked)} polite answers, {len(late)} later than the bound, {sum(p.refused for p in polite)} times "
           "refused and asked again", flush=True)
-    for seconds, beside in sorted(late, reverse=True)[:20]:
-        print(f"     {seconds:.3f} s beside {beside}", flush=True)
+    for which, when, seconds in sorted(late, key=lambda w: -w[2])[:20]:
+        print(f"     request {which}: {seconds:.3f} s, beside {foes.beside(when, when + seconds)}", flush=True)
     if strict:
         report.equal("later than the bound", len(late), 0)
 
@@ -180,24 +201,24 @@ def siege(server, report, args):
         wanted.append(found[0][0])
         idle.append(statistics.median(first for _, first in found))
     two_steps = 2 * longest_step(server)
-    stop, peak, underway = threading.Event(), [0], []
+    stop, peak = threading.Event(), [0]
     chosen = attacks.choose(random.Random(args.seed), args.attacks)
-    polite = [Polite(server.port, i, wanted, stop, underway) for i in range(POLITE)]
+    polite = [Polite(server.port, i, wanted) for i in range(POLITE)]
     watcher = threading.Thread(target=watch, args=(server, stop, peak), daemon=True)
     for thread in [*polite, watcher]:
         thread.start()
-    foes = Attackers(server.port, chosen, args.seed, args.seconds, stop, underway)
+    foes = Attackers(server.port, chosen, args.seed, args.seconds, stop)
     end = time.monotonic() + args.seconds * 1.5 + 30
     while any(t.is_alive() for t in foes.threads) and server.alive() and time.monotonic() < end:
         time.sleep(0.5)
     time.sleep(2)
     stop.set()
     for p in polite:
-        p.join(LIMIT)
-        report.check("a polite client has ended", not p.is_alive())
-        report.check("polite answers", not p.wrong, "; ".join(p.wrong)[:900])
+        report.check("a polite client has ended", p.end())
+        told = "; ".join(f"{what}, beside {foes.beside(when, when + 1)}" for when, what in p.wrong)
+        report.check("polite answers", not p.wrong, told[:900])
     report.check("attacks", foes.done >= args.attacks * 0.9, f"{foes.done} of {args.attacks} came to their end")
-    tell_waits(report, polite, idle, two_steps, args.strict)
+    tell_waits(report, polite, foes, idle, two_steps, args.strict)
     plan = planned_bytes(server)
     print(f"     memory at its peak: {peak[0] / (1 << 30):.2f} GiB, planned {plan / (1 << 30):.2f} GiB", flush=True)
     if "requests and answers" in server.log() and SLOW == 1:
