@@ -57,6 +57,7 @@ void whim_conn_open(whim_http *http, int fd, const struct in6_addr *address)
     conn->events = event.events;
     conn->tls = tls;
     conn->address = *address;
+    conn->place = whim_conn_place(address);
     conn->number = atomic_load(&http->n_accepted);
     conn->is_over_number = count > limits->max_connections - limits->kept_for_health;
     conn->next = http->conns;

@@ -141,7 +141,7 @@ static bool is_too_many(whim_http *http, const whim_conn *conn)
         atomic_load(&http->n_connections) <= l->max_connections - l->kept_for_health) {
         return false;
     }
-    whim_conn *other = whim_conn_crowding(http, &conn->address);
+    whim_conn *other = whim_conn_crowding(http, conn);
     int64_t held_back;
     if (other != NULL) {
         if (whim_log_allow(&http->drop_limit, LOG_EVERY_NS, &held_back)) {

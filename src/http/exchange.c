@@ -250,7 +250,7 @@ static struct iovec part(const char *bytes, int64_t n)
 static void done(whim_exchange *ex)
 {
     ex->reply = WHIM_REPLY_DONE;
-    ex->read_ns = whim_clock_ns();
+    ex->read_ns = ex->done_ns = whim_clock_ns();
     whim_http_wake(ex->http, ex);
 }
 

@@ -19,8 +19,8 @@
  *     whim_turn_give: then a request of another client may be handled inside that call, one of each
  *     client in all, and never two at a time.
  *  6. When all connections but those kept for health are taken, one without a request under way is
- *     closed for one that comes; for a request of another client, one of the address that has most
- *     of them, whose reply has not begun.
+ *     closed for one that comes; for a request of another client, one of an address that has more
+ *     of them, whose reply has not begun, or is whole and was not read for a second.
  * Threads: handlers run on the server's handler threads; exchange calls from any thread. */
 #ifndef WHIM_HTTP_HTTP_H
 #define WHIM_HTTP_HTTP_H

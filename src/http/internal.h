@@ -99,6 +99,7 @@ struct whim_exchange {
     void *on_close_ctx;
     bool is_over, was_gone;
     int64_t read_ns; /* when the client last took a part of the reply, or all that was there */
+    int64_t done_ns; /* when all of the reply was there */
     /* Of the wake list and the handler queue, under their locks. */
     whim_exchange *wake_next, *work_next;
     bool is_waking;
@@ -140,6 +141,7 @@ struct whim_conn {
     int64_t pending_at;
     whim_conn *prev, *next;
     struct in6_addr address;
+    int32_t place;       /* where connections of its address are counted */
     bool has_sent;       /* a byte came from the client */
     bool is_halfway;     /* the client has shut its side */
     bool is_over_number; /* accepted when only health probes had room */
@@ -210,18 +212,21 @@ void whim_conn_progress(whim_http *http, whim_conn *conn);
 /* Its deadline has passed. */
 void whim_conn_timeout(whim_http *http, whim_conn *conn);
 void whim_conn_kill(whim_http *http, whim_conn *conn);
-/* The connection that makes room for a new one: none with a request under way, and none of an
- * address that has fewer than that of the newcomer (NULL: whoever it is). While there is a place
- * left that is kept for health, the last that came stay, too, if their address has no more than
- * the newcomer's would have: they have had no time to say what they want. First those of the
- * address that has most, and of them those that never sent a byte, then those that wait for their
- * next request, are answered, or have sent a part of a head; of these the one whose time would be
- * over first. NULL: there is none. */
+/* Where connections of an address are counted. */
+int32_t whim_conn_place(const struct in6_addr *address);
+/* The connection that makes room for a new one: none with a request under way but a slow probe that
+ * took one kept for probes, and none of another address that has no more than that of the newcomer
+ * (NULL: whoever it is). While there is a place left that is kept for health, the last that came
+ * stay, too, if their address has no more than the newcomer's would have: they have had no time to
+ * say what they want. First those of the address that has most, and of them those that never sent
+ * a byte, then those that wait for their next request, are answered, or have sent a part of a
+ * head; of these the one whose time would be over first. NULL: there is none. */
 whim_conn *whim_conn_to_drop(const whim_http *http, const struct in6_addr *newcomer);
-/* Of the address that has most connections, if it has more than `address`, a request that
- * is not there as a whole (the one whose time would be over first), or else one that waits for its
- * reply (the last that came); NULL: there is none. */
-whim_conn *whim_conn_crowding(const whim_http *http, const struct in6_addr *address);
+/* Of the addresses that have more connections than this one's, from that which has most, a request
+ * that is not there as a whole (the one whose time would be over first), or else one that waits for
+ * its reply (the last that came), or else one whose whole reply was not taken for a while (the
+ * first that came); NULL: there is none. */
+whim_conn *whim_conn_crowding(const whim_http *http, const whim_conn *own);
 /* The connection with the largest reply, whole or a stream, of which nothing was read for a while,
  * where it holds WHIM_HTTP_UNREAD_BYTES; NULL: there is none. */
 whim_conn *whim_conn_unread(const whim_http *http);

@@ -223,7 +223,7 @@ static int wait_ms(const whim_http *http)
     if (http->accept_again_ns != 0 && http->accept_again_ns < until) {
         until = http->accept_again_ns;
     }
-    if (http->is_tight && whim_clock_ns() + WHIM_HTTP_TIGHT_NS < until) {
+    if ((http->is_tight || !http->is_listening) && whim_clock_ns() + WHIM_HTTP_TIGHT_NS < until) {
         return (int)(WHIM_HTTP_TIGHT_NS / WHIM_NS_PER_MS); /* to look at unread replies again */
     }
     if (until == INT64_MAX) {

@@ -4,9 +4,12 @@
 #include "unit/http/http_fixture.h"
 
 enum { ALL = 8, FEW = ALL / 2 }; /* the other half is kept for health */
+enum { UNREAD = 8 << 20 };       /* bytes of a reply, more than sockets take */
 
 #define GET "GET /info HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 #define HALF "POST /info HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhalf"
+#define PROBE "GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+#define HALF_PROBE "POST /livez HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhalf"
 #define WAIT "GET /wait HTTP/1.1\r\nHost: h\r\n\r\n"
 
 static fixture f;
@@ -14,7 +17,9 @@ static fixture f;
 static int open_it(void **state)
 {
     (void)state;
-    fixture_open(&f, &(whim_http_cfg){.limits = {.max_connections = ALL}});
+    fixture_open(&f, &(whim_http_cfg){.limits = {.max_connections = ALL,
+                                                 .max_headers = 4 * UNREAD,
+                                                 .body_ns = 1000 * WHIM_NS_PER_S}});
     return 0;
 }
 
@@ -37,13 +42,18 @@ static int dial_as(const char *source)
     return fd;
 }
 
-static int status_as(const char *source)
+static int answer_as(const char *source, const char *request)
 {
     int fd = dial_as(source);
-    say(fd, GET);
+    say(fd, request);
     assert_true(hear(&f, fd, NULL));
     close(fd);
     return status_of(f.text);
+}
+
+static int status_as(const char *source)
+{
+    return answer_as(source, GET);
 }
 
 static void requests_become(int64_t n)
@@ -193,6 +203,129 @@ static void new_ones_stay_beside_others(void **state)
     close_all(fds, FEW + 2);
 }
 
+static void say_large(int fd, const char *head, const char *behind)
+{
+    char *bytes = malloc(UNREAD);
+    assert_non_null(bytes);
+    memset(bytes, 'a', UNREAD);
+    say(fd, head);
+    say_n(fd, bytes, UNREAD);
+    say(fd, behind);
+    free(bytes);
+}
+
+/* For a second its reply may be on its way. */
+static void nobody_reads_for_a_second(void)
+{
+    whim_clock_sleep_ns(WHIM_NS_PER_S + 200 * WHIM_NS_PER_MS);
+}
+
+/* Replies that their client does not read: he cannot keep others out by reading slowly. */
+static void unread_ones_make_room(void **state)
+{
+    (void)state;
+    static char head[128];
+    int fds[FEW];
+    snprintf(head, sizeof head, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n",
+             UNREAD);
+    for (int i = 0; i < FEW; i++) {
+        int handled = atomic_load(&f.n_handled);
+        fds[i] = dial_as("127.0.0.2");
+        say_large(fds[i], head, "");
+        assert_true(becomes(&f.n_handled, handled + 1));
+    }
+    nobody_reads_for_a_second();
+    int64_t open = whim_http_get_stats(f.http).n_connections;
+    assert_int_equal(open, FEW);
+    assert_int_equal(status_as("127.0.0.2"), 503);
+    assert_int_equal(status_as("127.0.0.3"), 200);
+    close_all(fds, FEW);
+}
+
+/* Where none of who has most can go, one of the next goes who still has more than who comes. */
+static void who_has_more_makes_room(void **state)
+{
+    (void)state;
+    for (int turn = 0; turn < 2; turn++) {
+        const char *const streams = turn == 0 ? "127.0.0.2" : "127.0.0.3";
+        const char *const sends = turn == 0 ? "127.0.0.3" : "127.0.0.2";
+        int fds[FEW];
+        whim_exchange *held[FEW / 2];
+        for (int i = 0; i < FEW / 2; i++) {
+            fds[i] = dial_as(streams);
+            say(fds[i], WAIT);
+            held[i] = take_waiting(&f);
+            whim_exchange_stream_begin(held[i], "text/plain");
+        }
+        int64_t n = whim_http_get_stats(f.http).n_requests;
+        for (int i = FEW / 2; i < FEW; i++) {
+            fds[i] = dial_as(sends);
+            say(fds[i], HALF);
+            requests_become(++n);
+        }
+        assert_int_equal(status_as("127.0.0.4"), 200);
+        assert_int_equal(n_over(fds, FEW / 2), 0);
+        assert_true(is_over(fds[FEW / 2]));
+        for (int i = 0; i < FEW / 2; i++) {
+            whim_exchange_stream_end(held[i]);
+            whim_exchange_unref(held[i]);
+        }
+        close_all(fds, FEW);
+    }
+}
+
+/* Of two that have as many, nobody loses an idle one for the next of the other, also where that did
+ * not just come. */
+static void idle_ones_of_equals_stay(void **state)
+{
+    (void)state;
+    int fds[FEW + 1];
+    for (int i = 0; i < FEW / 2; i++) {
+        fds[i] = dial_as("127.0.0.3");
+        say(fds[i], "G"); /* a part of a head */
+    }
+    for (int i = 0; i < FEW; i++) {
+        assert_int_equal(status_as("127.0.0.4"), 200);
+    }
+    int64_t n = whim_http_get_stats(f.http).n_requests;
+    for (int i = FEW / 2; i <= FEW; i++) {
+        fds[i] = dial_as("127.0.0.2");
+        say(fds[i], i < FEW ? HALF : GET);
+        requests_become(++n);
+    }
+    assert_true(hear(&f, fds[FEW], NULL));
+    assert_int_equal(status_of(f.text), 503);
+    assert_int_equal(n_over(fds, FEW), 0);
+    close_all(fds, FEW + 1);
+}
+
+/* Connections kept for probes are not held by probes that never end: bodies of which a part comes,
+ * and answers that are not read. */
+static void slow_probes_make_room(void **state)
+{
+    (void)state;
+    for (int turn = 0; turn < 2; turn++) {
+        int fds[ALL];
+        int64_t n = whim_http_get_stats(f.http).n_requests;
+        for (int i = 0; i < ALL; i++) {
+            fds[i] = dial_as("127.0.0.2");
+            if (i < FEW || turn == 0) {
+                say(fds[i], i < FEW ? HALF : HALF_PROBE);
+            } else {
+                say_large(fds[i], "GET /metrics HTTP/1.1\r\nHost: h\r\nX-Test: ", "\r\n\r\n");
+            }
+            requests_become(++n);
+        }
+        nobody_reads_for_a_second();
+        assert_int_equal(answer_as("127.0.0.3", PROBE), 200);
+        for (int i = 0; i < ALL; i++) {
+            assert_int_equal(answer_as("127.0.0.2", PROBE), 200);
+        }
+        assert_int_equal(n_over(fds, FEW), 0);
+        close_all(fds, ALL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +334,10 @@ int main(void)
         cmocka_unit_test(equals_stay),
         cmocka_unit_test(new_ones_stay),
         cmocka_unit_test(new_ones_stay_beside_others),
+        cmocka_unit_test(unread_ones_make_room),
+        cmocka_unit_test(who_has_more_makes_room),
+        cmocka_unit_test(idle_ones_of_equals_stay),
+        cmocka_unit_test(slow_probes_make_room),
     };
     return cmocka_run_group_tests(tests, open_it, close_it);
 }
