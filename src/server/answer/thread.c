@@ -28,6 +28,7 @@ enum { STATUS_CLIENT_GONE = 499 };
 /* How long an answer may keep the thread before it lets others have a turn. */
 #define TURN_NS (10 * WHIM_NS_PER_MS)
 
+enum { LARGE_CLIENTS = 1024 };
 /* Between two answers that are ended because memory is short. */
 #define TIGHT_NS (100 * WHIM_NS_PER_MS)
 
@@ -53,7 +54,9 @@ struct whim_answer_thread {
     whim_answer *active;   /* the thread's own list */
     int64_t next_tight_ns; /* memory is not looked at before */
     whim_thread thread;
-    whim_answer *large_first, *large_last; /* queue of large replies to write */
+    whim_answer *large_first; /* large replies to write, as they came */
+    /* When one of a client's (by a hash) was taken last. */
+    int64_t large_taken[LARGE_CLIENTS], n_large_taken;
     pthread_cond_t large_wake;
     bool no_more_large;
     whim_thread large_thread;
@@ -352,14 +355,35 @@ static void hand_to_large(whim_answer_thread *w, whim_answer *a)
     a->run->next = NULL;
     pthread_mutex_lock(&w->lock);
     a->run->slot->started = false;
-    if (w->large_last == NULL) {
-        w->large_first = a;
-    } else {
-        w->large_last->run->next = a;
+    whim_answer **last = &w->large_first;
+    for (; *last != NULL; last = &(*last)->run->next) {
     }
-    w->large_last = a;
+    *last = a;
     pthread_cond_signal(&w->large_wake);
     pthread_mutex_unlock(&w->lock);
+}
+
+static int64_t *large_taken_at(whim_answer_thread *w, const whim_answer *a)
+{
+    return &w->large_taken[whim_exchange_get_notes(a->ex)->client % LARGE_CLIENTS];
+}
+
+/* The first of the client that waits longest for its turn: nobody waits for the many of another.
+ * NULL: there is none. The lock is held. */
+static whim_answer *take_large(whim_answer_thread *w)
+{
+    whim_answer **best = &w->large_first, *a = *best;
+    for (whim_answer **at = best; *at != NULL; at = &(*at)->run->next) {
+        if (*large_taken_at(w, *at) < *large_taken_at(w, a)) {
+            best = at;
+            a = *at;
+        }
+    }
+    if (a != NULL) {
+        *best = a->run->next;
+        *large_taken_at(w, a) = ++w->n_large_taken;
+    }
+    return a;
 }
 
 static void large_loop(void *ctx)
@@ -367,13 +391,11 @@ static void large_loop(void *ctx)
     whim_answer_thread *w = ctx;
     pthread_mutex_lock(&w->lock);
     while (!w->no_more_large) {
-        whim_answer *a = w->large_first;
+        whim_answer *a = take_large(w);
         if (a == NULL) {
             pthread_cond_wait(&w->large_wake, &w->lock);
             continue;
         }
-        w->large_first = a->run->next;
-        w->large_last = w->large_first == NULL ? NULL : w->large_last;
         a->run->mute = a->run->mute || a->run->slot->gone;
         pthread_mutex_unlock(&w->lock);
         answer_over(w, a);
