@@ -200,7 +200,7 @@ static void keep(whim_answer *a, const whim_response *r)
     }
     whim_str whole = {0};
     whim_response_put(r, &whole);
-    whim_response_store_put(a->api->responses, a->id,
+    whim_response_store_put(a->api->responses, whim_exchange_get_notes(a->ex)->client, a->id,
                             json_string_value(whim_peek(a->task->body, "previous_response_id")),
                             items, &whole);
     whim_str_deinit(&whole);

@@ -9,8 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { CLIENTS = 512 }; /* places where clients are counted, by a hash of them */
+
 typedef struct kept {
     struct kept *newer, *older;
+    int32_t client;
     char id[WHIM_RESPONSE_ID_MOST], before[WHIM_RESPONSE_ID_MOST];
     int64_t n_items, n_answer;
     char items[]; /* and the answer behind them */
@@ -64,6 +67,21 @@ static void drop(whim_response_store *s, kept *k)
 {
     unlink_it(s, k);
     whim_free(k);
+}
+
+/* Of the client that has most bytes, with `bytes` more of `client`, the one used longest ago. */
+static kept *of_greediest(const whim_response_store *s, int32_t client, int64_t bytes)
+{
+    int64_t has[CLIENTS] = {0};
+    kept *best = s->oldest;
+    has[client] = bytes;
+    for (const kept *k = s->oldest; k != NULL; k = k->newer) {
+        has[k->client] += bytes_of(k);
+    }
+    for (kept *k = s->oldest; k != NULL; k = k->newer) {
+        best = has[k->client] > has[best->client] ? k : best;
+    }
+    return best;
 }
 
 /* The beginning of a conversation comes to lie behind its end: it goes first. NULL: all of it is
@@ -127,8 +145,8 @@ void whim_response_store_limit(whim_response_store *s, int64_t max_bytes)
     pthread_mutex_unlock(&s->lock);
 }
 
-void whim_response_store_put(whim_response_store *s, const char *id, const char *before,
-                             const whim_str *items, const whim_str *answer)
+void whim_response_store_put(whim_response_store *s, uint64_t client, const char *id,
+                             const char *before, const whim_str *items, const whim_str *answer)
 {
     int64_t bytes = (int64_t)sizeof(kept) + items->len + answer->len;
     pthread_mutex_lock(&s->lock);
@@ -138,6 +156,7 @@ void whim_response_store_put(whim_response_store *s, const char *id, const char 
     if (k == NULL) {
         return;
     }
+    k->client = (int32_t)(client % CLIENTS);
     snprintf(k->id, sizeof k->id, "%s", id);
     snprintf(k->before, sizeof k->before, "%s", before != NULL ? before : "");
     k->n_items = items->len;
@@ -146,7 +165,7 @@ void whim_response_store_put(whim_response_store *s, const char *id, const char 
     memcpy(k->items + items->len, whim_str_text(answer), (size_t)answer->len);
     pthread_mutex_lock(&s->lock);
     while (s->oldest != NULL && (s->n >= WHIM_RESPONSES_KEPT || s->n_byte + bytes > s->max_bytes)) {
-        drop(s, s->oldest);
+        drop(s, of_greediest(s, k->client, bytes));
     }
     link_first(s, k);
     pthread_mutex_unlock(&s->lock);

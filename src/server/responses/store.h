@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Responses that a later request may go on from (`previous_response_id`), while the process lives.
  * Each is kept with its own items and the id of the one before it; the bound is in bytes and in
- * number, and those that were used longest ago go first. Using one uses all that it continues from,
- * so that a conversation goes as a whole, from its beginning.
+ * number, and those of the client that has most that were used longest ago go first. Using one uses
+ * all that it continues from, so that a conversation goes as a whole, from its beginning.
  * Threads: any. */
 #ifndef WHIM_SERVER_RESPONSES_STORE_H
 #define WHIM_SERVER_RESPONSES_STORE_H
@@ -27,11 +27,11 @@ whim_response_store *whim_response_store_create(int64_t max_bytes);
 void whim_response_store_limit(whim_response_store *store, int64_t max_bytes);
 void whim_response_store_destroy(whim_response_store *store); /* NULL is allowed */
 
-/* Keep a response: its own items, those of its request first, as JSON with commas between them, and
- * all of it as it was answered; `before` is the id of the one that it continues from, or NULL. One
- * that is larger than the store, or that there is no memory for, is not kept. */
-void whim_response_store_put(whim_response_store *store, const char *id, const char *before,
-                             const whim_str *items, const whim_str *answer);
+/* Keep a response of a client: its own items, those of its request first, as JSON with commas
+ * between them, and all of it as it was answered; `before` is the id of the one that it continues
+ * from, or NULL. One that is larger than the store, or that there is no memory for, is not kept. */
+void whim_response_store_put(whim_response_store *store, uint64_t client, const char *id,
+                             const char *before, const whim_str *items, const whim_str *answer);
 
 /* Append a response as it was answered; false: it is not kept. */
 bool whim_response_store_answer(whim_response_store *store, const char *id, whim_str *out);

@@ -9,15 +9,20 @@
 static whim_response_store *store;
 static char missing[WHIM_RESPONSE_ID_MOST];
 
-static void put(const char *id, const char *before, const char *items)
+static void put_of(uint64_t client, const char *id, const char *before, const char *items)
 {
     whim_str text = {0};
     whim_str_append(&text, items);
     whim_str answer = {0};
     whim_str_printf(&answer, "<%s>", id);
-    whim_response_store_put(store, id, before, &text, &answer);
+    whim_response_store_put(store, client, id, before, &text, &answer);
     whim_str_deinit(&text);
     whim_str_deinit(&answer);
+}
+
+static void put(const char *id, const char *before, const char *items)
+{
+    put_of(7, id, before, items);
 }
 
 static bool has(const char *id)
@@ -127,6 +132,30 @@ static void the_last_used_stay(void **state)
     whim_response_store_destroy(store);
 }
 
+/* Who has most gives way, also where others were here before. */
+static void clients_share_it(void **state)
+{
+    static char large[4000];
+    char id[16];
+    (void)state;
+    memset(large, '7', sizeof large - 1);
+    store = whim_response_store_create(10 * 4096);
+    put_of(1, "a", NULL, "1");
+    put_of(1, "b", "a", large);
+    for (int i = 0; i < 100; i++) {
+        snprintf(id, sizeof id, "r%d", i);
+        put_of(2, id, NULL, large);
+    }
+    assert_true(has("r99") && !has("r0") && has("b"));
+    for (int i = 0; i < 100; i++) {
+        snprintf(id, sizeof id, "s%d", i);
+        put_of(3, id, NULL, large);
+    }
+    assert_true(has("b") && has("r99") && has("r97") && has("s99") && has("s97"));
+    assert_false(has("r90") || has("s90"));
+    whim_response_store_destroy(store);
+}
+
 /* Where there is little memory for requests, less of it is for what is kept. */
 static void a_limit_may_come_later(void **state)
 {
@@ -152,9 +181,8 @@ static void a_limit_may_come_later(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conversations_come_whole),
-        cmocka_unit_test(answers_come_back_and_go),
-        cmocka_unit_test(the_last_used_stay),
+        cmocka_unit_test(conversations_come_whole), cmocka_unit_test(answers_come_back_and_go),
+        cmocka_unit_test(the_last_used_stay),       cmocka_unit_test(clients_share_it),
         cmocka_unit_test(a_limit_may_come_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
