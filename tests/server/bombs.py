@@ -142,6 +142,17 @@ def tell_all_bomb():
                                                    top_logprobs=20)).encode()
 
 
+def repeated_bomb():
+    """Settings that each of many answers repeats."""
+    return "/completion", json.dumps({"prompt": "hi", "n_predict": 1, "n_cmpl": 128,
+                                      "logit_bias": [[i, 0.5] for i in range(8000)]}).encode()
+
+
+def echo_bomb():
+    return "/v1/completions", json.dumps({"prompt": "word " * 1500, "n": 64, "max_tokens": 1, "echo": True,
+                                          "return_token_ids": True}).encode()
+
+
 def half_a_body():
     """Much of a body whose end never comes."""
     return "/v1/completions", b'{"prompt":"' + b"x" * 20_000_000
@@ -196,7 +207,7 @@ def run(group, report):
         until, statuses, late, wrong, n = time.monotonic() + SECONDS, collections.Counter(), 0, [], 0
         large = []  # what became of large bodies of the polite one
         kinds = (ids_bomb, field_bomb, arguments_bomb, text_bomb, cut_bomb, small_values_bomb, small_ids_bomb, schema_bomb,
-                 tell_all_bomb, half_a_body)
+                 tell_all_bomb, repeated_bomb, echo_bomb, half_a_body)
         bombers = [Bomber(server.port, kind, until, statuses) for kind in kinds]
         for bomber in bombers:
             bomber.start()

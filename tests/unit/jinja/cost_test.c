@@ -79,6 +79,7 @@ static const struct {
           "{% endfor %}{% set e = [n.x] * 20 %}"},
     {"f", "{% set f = [1.1] * 600 %}"},
     {"q", "{% set q = 7 %}"},
+    {"safe", "{% set safe = ('<a&' * 400) | safe %}"}, /* what is added to it is escaped */
 };
 enum { N_VALUE = sizeof values / sizeof values[0] };
 

@@ -32,6 +32,7 @@ typedef struct row {
     bool is_fresh;  /* its grammar is compiled each time: the schema has another title */
     bool is_kept;   /* about a response that is made before each time, whose id is put into it */
     bool is_linked; /* a file that the page asks for, whose name is put into it */
+    bool is_large;  /* blanks are sent behind it: it is read and answered by threads for that */
     int status;     /* that is right; 0: 200 */
 } row;
 
@@ -41,6 +42,7 @@ typedef struct row {
 #define TITLE "-title-"
 #define ID "resp_of_before" /* where the id of a response is put */
 enum { ID_MAX = 80 };
+enum { BLANKS = (1 << 20) + 1 };
 #define OBJECT                                                                                \
     "{\"title\":\"" TITLE "\",\"type\":\"object\",\"properties\":{\"k\":{\"enum\":[\"a\"]}}," \
     "\"required\":[\"k\"],\"additionalProperties\":false}"
@@ -93,8 +95,21 @@ static const row rows[] = {
      "\"max_output_tokens\":5,\"ignore_eos\":true}",
      "\"text\":", .is_kept = true},
     {"messages", "POST", "/v1/messages", "{" HI "," FEW "}", "\"text\":", false},
+    {"responses large", "POST", "/v1/responses",
+     "{\"input\":\"hello\",\"temperature\":0,\"max_output_tokens\":5,\"ignore_eos\":true}",
+     "\"text\":", .is_large = true},
+    {"responses large stream", "POST", "/v1/responses",
+     "{\"input\":\"hello\",\"temperature\":0,\"max_output_tokens\":5,\"ignore_eos\":true,"
+     "\"stream\":true}",
+     "\"delta\":", true, .is_large = true},
     {"messages stream", "POST", "/v1/messages", "{" HI "," FEW ",\"stream\":true}",
      "\"text\":", true},
+    {"messages call", "POST", "/v1/messages",
+     "{" HI "," QUIET
+     ",\"temperature\":0,\"max_tokens\":60,\"tool_choice\":{\"type\":\"any\"},\"tools\":[{"
+     "\"name\":\"f\",\"input_schema\":{\"type\":\"object\",\"properties\":{},"
+     "\"additionalProperties\":false}}]}",
+     "\"name\":", false},
     {"count", "POST", "/v1/messages/count_tokens", "{" HI "}", NULL, false},
     {"ollama chat", "POST", "/api/chat",
      "{" HI ",\"stream\":false,\"options\":{\"temperature\":0,\"num_predict\":5}}",
@@ -114,11 +129,16 @@ static const row rows[] = {
      "{\"input_prefix\":\"hello\",\"input_suffix\":\"you\",\"input_extra\":[{\"filename\":\"a\","
      "\"text\":\"b\"}],\"n_predict\":5,\"temperature\":0}",
      "\"content\":", false},
+    {"infill stream", "POST", "/infill",
+     "{\"input_prefix\":\"hello\",\"input_suffix\":\"you\",\"n_predict\":5,\"temperature\":0,"
+     "\"stream\":true}",
+     "\"content\":", true},
     {"completion", "POST", "/completion",
      "{\"prompt\":\"hello\",\"n_predict\":5,\"temperature\":0,\"n_probs\":2}",
      "\"content\":", false},
     {"tokenize", "POST", "/tokenize", "{\"content\":\"hello\",\"with_pieces\":true}",
      "\"piece\":", false},
+    {"tokenize chat", "POST", "/tokenize", "{" HI "," TOOL "}", NULL, false},
     {"detokenize", "POST", "/detokenize", "{\"tokens\":[7,4,11,11,14]}", "\"content\":", false},
     {"template", "POST", "/apply-template", "{" HI "}", "\"prompt\":", false},
     {"models", "GET", "/v1/models", "", NULL, false},
@@ -235,11 +255,13 @@ static void put_id(char *text, size_t cap, const char *with)
 static void ask(const row *r, answer *a)
 {
     static char request[4096];
-    static char path[256], content[4096];
+    static char path[256], content[4096], blanks[BLANKS];
     snprintf(path, sizeof path, "%s", r->path);
     snprintf(content, sizeof content, "%s", r->body);
     put_id(path, sizeof path, kept);
     put_id(content, sizeof content, kept);
+    memset(blanks, ' ', sizeof blanks);
+    const size_t n_blank = r->is_large ? sizeof blanks : 0;
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)whim_server_port(server)),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -251,7 +273,7 @@ static void ask(const row *r, answer *a)
     int n = snprintf(request, sizeof request,
                      "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                      "Content-Length: %zu\r\n\r\n%s",
-                     r->method, path, strlen(content), content);
+                     r->method, path, strlen(content) + n_blank, content);
     assert_true(n < (int)sizeof request);
     if (r->is_fresh) {
         char title[16];
@@ -260,6 +282,7 @@ static void ask(const row *r, answer *a)
         memcpy(strstr(request, TITLE), title, sizeof TITLE - 1);
     }
     (void)send(fd, request, (size_t)n, MSG_NOSIGNAL);
+    (void)send(fd, blanks, n_blank, MSG_NOSIGNAL);
     a->n = 0;
     while ((got = recv(fd, a->bytes + a->n, sizeof a->bytes - 1 - a->n, 0)) > 0) {
         a->n += (size_t)got;
