@@ -24,10 +24,10 @@
  *
  * Rules that hold everywhere:
  *  - A call that can fail returns a status, and says in `error` (which may be NULL) what was wrong.
- *    It prints nothing, reads no environment, catches no signal and never ends the process, except
- *    for a bug of the library's own, which says where it is on stderr and aborts.
- *  - The only global state is what was found out about the machine. Models know nothing of each
- *    other, and there may be several.
+ *    It prints nothing, reads no environment, catches no signal and never ends the process, with
+ *    one exception: on a bug of its own the library says on stderr where it is, and aborts.
+ *  - The only global state is what is known about the machine. There may be several models; they
+ *    know nothing of each other.
  *  - A field `size` is the sizeof of its struct. Every other field of options may stay zero, which
  *    means the default. Fill whimbrel_sampling by whimbrel_get_sampling and then change it, because
  *    zeros mean something there.
@@ -35,14 +35,13 @@
  *    structs with a size, of whimbrel_info and of whimbrel_event, new values at the end of enums.
  *    The other structs (errors, messages, biases, log-probabilities, parts of a plan, usage) never
  *    grow.
- *  - Texts are UTF-8, and end with a NUL unless a length stands beside them. The caller never frees
- *    what an event or an info points to.
+ *  - Texts are UTF-8, and end with a NUL unless a length is given with them. The caller never
+ *    frees what an event or an info points to.
  *  - The same request gives the same answer, whatever else runs beside it.
  *
  * Threads: a model may be used by many threads at once, from whimbrel_load until whimbrel_close
- * (which are called by one thread while no other call is under way). A request belongs to one
- * thread at a time; only whimbrel_cancel may come from any. Steps run on threads of the model's
- * own. */
+ * (which one thread calls while no other call is running). A request belongs to one thread at a
+ * time; only whimbrel_cancel may come from any. Steps run on the model's own threads. */
 #ifndef WHIMBREL_WHIMBREL_H
 #define WHIMBREL_WHIMBREL_H
 
@@ -73,16 +72,16 @@ typedef enum whimbrel_status {
     WHIMBREL_IO,          /* a file cannot be read */
     WHIMBREL_CORRUPT,     /* a file is damaged, or a model computes no numbers */
     WHIMBREL_NOT_FOUND,   /* there is no such file, backend or level */
-    WHIMBREL_UNSUPPORTED, /* it is of a kind that this version does not know */
-    WHIMBREL_FULL,        /* beyond a limit, as of a template; or the request was ended */
-    WHIMBREL_BUSY,        /* somebody else has it */
+    WHIMBREL_UNSUPPORTED, /* a kind that this version does not know */
+    WHIMBREL_FULL,        /* a limit was exceeded, as of a template; or the request ended */
+    WHIMBREL_BUSY,        /* something else uses it */
     WHIMBREL_DEVICE,      /* the device failed */
 } whimbrel_status;
 
 typedef struct whimbrel_error {
     whimbrel_status status;
     char field[128]; /* the field that is wrong, such as "messages[2].content"; "": none */
-    char text[2048]; /* one sentence for a person: what was wrong, expected, to be done */
+    char text[2048]; /* a sentence for a person: what was wrong, what to do */
 } whimbrel_error;
 
 /* "malformed data" and the like; and the version of the library, such as "0.1.0". */
@@ -96,8 +95,8 @@ typedef struct whimbrel_model_options {
     const char *path; /* a .gguf file, or a folder with config.json and *.safetensors */
     bool ids_only;    /* leave tokenizer and chat template alone: prompts and answers are ids */
     const char *chat_template; /* a file instead of the model's own template */
-    const char *template_args; /* what every prompt tells it: {"enable_thinking":false} */
-    int32_t max_parallel;      /* answers made at once; 0: 32, or what recurrent states leave */
+    const char *template_args; /* its variables for every prompt: {"enable_thinking":false} */
+    int32_t max_parallel;      /* answers at once; 0: 32, or fewer with recurrent states */
     int64_t context;           /* longest prompt with its answer; 0: the model's, or what fits */
     int64_t kv_bytes;          /* memory for keys and values; 0: by context and max_parallel */
     const char *kv_type;       /* "f32", "bf16", "f16", "q8"; NULL: f32 of F32 models, else bf16 */
@@ -114,17 +113,17 @@ typedef struct whimbrel_model_options {
      * library. */
     void (*wake)(void *ctx);
     void *wake_ctx;
-    /* Do not propose tokens from earlier in a text where it repeats itself. Answers are the
-     * same, but come later. */
+    /* If a text repeats itself, do not propose tokens from earlier in it. Answers are the same,
+     * but come later. */
     bool no_lookup;
     /* Folder or GGUF file of a small model that proposes tokens, likewise, or "mtp" for the layer
-     * in the model's own files; NULL: PATH/draft, or NAME.draft beside NAME.gguf, if there is one
-     * and it can be used (else whimbrel_info says why not); "": none. */
+     * in the model's own files; NULL: PATH/draft, or NAME.draft next to NAME.gguf, if there is
+     * one that can be used (else whimbrel_info says why not); "": none. */
     const char *draft;
     const char *draft_type; /* "q8_0", "q4_0" or "file": its matrices when loaded; NULL: q4_0 */
 } whimbrel_model_options;
 
-/* Read all but the weights, and plan the memory. What cannot be used is refused here. */
+/* Read everything except the weights, and plan the memory. What cannot be used is refused here. */
 WHIMBREL_API whimbrel_status whimbrel_open(const whimbrel_model_options *options,
                                            whimbrel_model **out, whimbrel_error *error);
 
@@ -155,20 +154,20 @@ typedef struct whimbrel_info {
     bool has_text;         /* there is a tokenizer */
     bool has_template;     /* and a chat template: messages can be answered */
     bool reasons;          /* the template knows <think> */
-    const char *sampling;  /* who recommends it: "generation_config.json" */
+    const char *sampling;  /* where it comes from: "generation_config.json" */
     const whimbrel_plan_part *plan;
     int32_t n_plan;
     int64_t plan_bytes, free_bytes; /* the plan's sum, and the memory that there is */
     const char *draft;              /* the last part of its path, without .gguf; NULL: none */
     const char *draft_kind;         /* "dflash" */
-    const char *draft_unused;       /* why one beside the model is not used; NULL: it is */
+    const char *draft_unused;       /* why one next to the model is not used; NULL: it is */
 } whimbrel_info;
 
 /* From open to close. */
 WHIMBREL_API const whimbrel_info *whimbrel_get_info(const whimbrel_model *model);
 
-/* The [n] bytes of a token, not always whole characters; n is 0 when there is no such token. NULL
- * where there is no tokenizer. */
+/* The [n] bytes of a token, not always whole characters; n is 0 if there is no such token. NULL
+ * if there is no tokenizer. */
 WHIMBREL_API const char *whimbrel_token_text(const whimbrel_model *model, int32_t id, int64_t *n);
 
 /* --- how tokens are chosen -------------------------------------------------------------------- */
@@ -190,14 +189,14 @@ typedef struct whimbrel_sampling {
     const whimbrel_logit_bias *bias; /* [n_bias] */
     int32_t n_bias;
     uint64_t seed;
-    /* XTC: at a token, with this probability, those that are at least as likely as the threshold
-     * are left out, but for the least likely of them. */
+    /* XTC: for each token, with this probability, all candidates at least as likely as the
+     * threshold are excluded, except the least likely of them. */
     float xtc_probability; /* 0: off */
     float xtc_threshold;   /* usual: 0.1 */
 } whimbrel_sampling;
 
-/* What the model's makers recommend, with a seed of its own for every call. Set `size` before: so
- * much is written, and without it nothing. */
+/* What the model's makers recommend, with another seed for every call. Set `size` first: only
+ * so many bytes are written, and none without it. */
 WHIMBREL_API void whimbrel_get_sampling(const whimbrel_model *model, whimbrel_sampling *sampling);
 
 /* --- a request -------------------------------------------------------------------------------- */
@@ -208,7 +207,7 @@ typedef struct whimbrel_message {
 } whimbrel_message;
 
 typedef enum whimbrel_thinking {
-    WHIMBREL_THINKING_USUAL, /* as the model's template has it */
+    WHIMBREL_THINKING_USUAL, /* as the model's template does it */
     WHIMBREL_THINKING_OFF,
     WHIMBREL_THINKING_ON,
 } whimbrel_thinking;
@@ -217,9 +216,9 @@ typedef enum whimbrel_thinking {
  * whimbrel_start. */
 typedef struct whimbrel_request_options {
     size_t size;
-    /* The prompt, one of these four: messages, which go through the chat template; the same as the
-     * JSON list that the OpenAI API has, with its parts, tool calls and results; plain text, which
-     * is continued; token ids, likewise. */
+    /* The prompt, in one of four forms: messages, which the chat template renders; messages as the
+     * JSON list of the OpenAI API, with parts, tool calls and results; plain text to continue;
+     * token ids to continue. */
     const whimbrel_message *messages;
     int32_t n_message;
     const char *messages_json;
@@ -227,12 +226,12 @@ typedef struct whimbrel_request_options {
     const int32_t *ids;
     int64_t n_id;
     /* With messages. */
-    const char *tools_json;    /* a JSON list as the OpenAI API has it: what the answer may call */
-    bool must_call;            /* the answer is nothing but calls */
-    const char *template_args; /* a JSON object; goes before that of the model */
+    const char *tools_json;    /* what the answer may call, as a JSON list of the OpenAI API */
+    bool must_call;            /* the answer has only calls */
+    const char *template_args; /* a JSON object; overrides that of the model */
     whimbrel_thinking thinking;
-    int64_t think_budget; /* reasoning is ended after so many tokens of it; 0: when it ends */
-    /* What the answer is held to, at most one; reasoning before it stays free. */
+    int64_t think_budget; /* the most tokens of reasoning; 0: no limit */
+    /* What the answer must match, at most one; reasoning before it stays free. */
     const char *schema_json; /* a JSON Schema */
     bool json_object;        /* any JSON object */
     const char *regex;
@@ -241,37 +240,37 @@ typedef struct whimbrel_request_options {
     /* How tokens are chosen; NULL: whimbrel_get_sampling. */
     const whimbrel_sampling *sampling;
     int32_t n_choice; /* answers to the one prompt; 0: 1 */
-    /* When an answer ends, beside the model's own end. */
+    /* When an answer ends, in addition to the model's own end. */
     const char *const *stops; /* [n_stop] texts that end it, and are not in it */
     int32_t n_stop;
-    int64_t max_tokens; /* 0: as many as the context holds; -1: none, for prompt_logprobs */
+    int64_t max_tokens; /* 0: as many as fit in the context; -1: none, for prompt_logprobs */
     int64_t min_tokens;
     bool ignore_end; /* continue after the model's own end */
-    bool may_repeat; /* continue when it has said the same for 2048 tokens */
+    bool may_repeat; /* continue even if it has repeated itself for 2048 tokens */
     /* Log-probabilities: of every token, with the top_logprobs likeliest ones in its place. */
     bool logprobs;
     int32_t top_logprobs; /* at most 100 */
     bool prompt_logprobs; /* the same for the prompt */
     int32_t prompt_top_logprobs;
     /* More of the above. */
-    const char *effort;      /* what the template is told of how long to think: "low"; or NULL */
+    const char *effort;      /* how long to think, for the template: "low"; or NULL */
     const char *tool_name;   /* with must_call: only this one */
     bool one_call;           /* an answer ends after its first call */
-    const int32_t *stop_ids; /* [n_stop_id] tokens that end an answer, beside the model's own */
+    const int32_t *stop_ids; /* [n_stop_id] more tokens that end an answer */
     int32_t n_stop_id;
     bool show_special; /* special tokens are text, too */
-    /* Who goes first where requests wait for each other. */
-    uint64_t client;  /* work is shared out evenly between these; 0 is one like others */
+    /* Which request goes first if several wait. */
+    uint64_t client;  /* clients share the work evenly; 0 is one like others */
     int32_t priority; /* lower goes first among the requests of its client */
     /* A text that the answer will mostly be, for speed: the answer is the same without it. */
     const char *prediction;
-    /* One more thing that the answer can be held to: a grammar, GBNF, with a rule "root". */
+    /* Another form that the answer can match: a grammar in GBNF, with a rule "root". */
     const char *grammar;
-    bool prompt_progress; /* PROGRESS events, so that somebody sees a long prompt being read */
+    bool prompt_progress; /* PROGRESS events while a long prompt is read */
 } whimbrel_request_options;
 
-/* Make a request: render, tokenise, compile what the answer is held to, and refuse what is wrong
- * about it. NO_FIT: the prompt is longer than the context. The model need not be loaded. */
+/* Make a request: render, tokenise, compile what the answer must match, and refuse what is wrong.
+ * NO_FIT: the prompt is longer than the context. The model need not be loaded. */
 WHIMBREL_API whimbrel_status whimbrel_prepare(whimbrel_model *model,
                                               const whimbrel_request_options *options,
                                               whimbrel_request **out, whimbrel_error *error);
@@ -287,7 +286,7 @@ WHIMBREL_API whimbrel_status whimbrel_submit(whimbrel_model *model,
 /* The prompt as tokens. */
 WHIMBREL_API const int32_t *whimbrel_prompt_ids(const whimbrel_request *request, int64_t *n);
 
-/* End every answer of it within a step, with what was made (WHIMBREL_END_CANCELLED); one that is
+/* End all its answers within a step, with what was made (WHIMBREL_END_CANCELLED). A request that is
  * not started yet ends when it is. From any thread. NULL is allowed. */
 WHIMBREL_API void whimbrel_cancel(whimbrel_request *request);
 
@@ -296,8 +295,8 @@ WHIMBREL_API void whimbrel_free(whimbrel_request *request);
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-/* After a TOKEN comes what it completes: pieces of REASONING and TEXT, and of calls. Before an END
- * comes what its `text` says. */
+/* A TOKEN comes before what it completes: pieces of REASONING, TEXT and calls. What the `text`
+ * of an END says comes before the END. */
 typedef enum whimbrel_event_kind {
     WHIMBREL_EVENT_STARTED,      /* its first step comes: n_cached tokens need not be computed */
     WHIMBREL_EVENT_PROMPT_TOKEN, /* a token of the prompt, with prompt_logprobs */
@@ -320,7 +319,7 @@ typedef enum whimbrel_end {
     WHIMBREL_END_CONTEXT,    /* the context is full */
     WHIMBREL_END_MEMORY,     /* the memory for keys and values is full */
     WHIMBREL_END_CANCELLED,  /* whimbrel_cancel */
-    WHIMBREL_END_REPETITION, /* it went round in a circle */
+    WHIMBREL_END_REPETITION, /* it repeated itself in a cycle */
 } whimbrel_end;
 
 typedef struct whimbrel_logprob {
@@ -354,19 +353,20 @@ typedef struct whimbrel_event {
     whimbrel_usage usage;
     bool is_end;     /* TOKEN: it ended the answer, and has no text */
     bool is_thought; /* TOKEN: reasoning was open when it came */
-    bool is_cut;     /* END: inside the opening of a call, of which nothing was told */
-    /* DONE: tokens of the prediction that the answers have, and those that they have not */
+    bool is_cut;     /* END: inside the opening of a call, which no event shows */
+    /* DONE: tokens of the prediction that the answers have, and those that they do not have */
     int64_t n_predicted, n_mispredicted;
 } whimbrel_event;
 
-/* The next event, which lives until the next call for this request; NULL when there is none now,
- * after the last, and where there is no request (NULL). `wait` waits for one, at most so many
- * milliseconds (-1: any time). */
+/* The next event, which lives until the next call for this request; NULL if there is none now,
+ * after the last, and if the request is NULL. `wait` waits for one, at most this many milliseconds
+ * (-1: without limit). */
 WHIMBREL_API const whimbrel_event *whimbrel_next(whimbrel_request *request);
 WHIMBREL_API const whimbrel_event *whimbrel_wait(whimbrel_request *request, int64_t timeout_ms);
 
-/* "eos", "stop", "length", "context", "context", "interrupt", "repetition": the memory is told as
- * the context, and what was cancelled as an interrupt. "unknown": no such end. */
+/* "eos", "stop", "length", "context", "context", "interrupt", "repetition": a full memory
+ * has the name of a full context, and a cancelled answer is an interrupt. "unknown": no such
+ * end. */
 WHIMBREL_API const char *whimbrel_end_name(whimbrel_end end);
 
 #ifdef __cplusplus
