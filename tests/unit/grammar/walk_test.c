@@ -237,12 +237,69 @@ static void schemas_that_hold_together(void **state)
     assert_true(taken > N / 2);
 }
 
+/* An object whose keys several patterns may match. */
+static json_t *make_keyed(uint64_t key)
+{
+    static const char *const patterns[] = {"^a", "b", "^ab", "c$", "^[ab]", "^.$"};
+    static const char *const values[] = {"{\"type\":\"integer\"}", "{\"minimum\":2}",
+                                         "{\"type\":\"string\"}",  "false",
+                                         "{\"enum\":[1,\"x\"]}",   "true",
+                                         "{\"maxLength\":0}",      "{\"maximum\":1}"};
+    json_t *s = json_pack("{s:s,s:{},s:{}}", "type", "object", "patternProperties", "properties");
+    for (uint64_t i = 0; i < 1 + whim_rng_at(key, 90) % 3; i++) {
+        const char *value = values[whim_rng_at(key, 91 + i) % 8];
+        json_object_set_new(json_object_get(s, "patternProperties"),
+                            patterns[whim_rng_at(key, 94 + i) % 6],
+                            json_loads(value, JSON_DECODE_ANY, NULL));
+    }
+    if (whim_rng_at(key, 97) % 2 == 0) {
+        json_object_set_new(json_object_get(s, "properties"), "ab",
+                            json_loads(values[whim_rng_at(key, 98) % 8], JSON_DECODE_ANY, NULL));
+    }
+    if (whim_rng_at(key, 99) % 3 > 0) {
+        json_object_set_new(s, "additionalProperties", json_boolean(whim_rng_at(key, 99) % 3 > 1));
+    }
+    return s;
+}
+
+/* What is taken is valid, whatever its keys: random answers seldom have one that two patterns
+ * match. */
+static void keys_of_several_patterns(void **state)
+{
+    static const char *const keys[] = {"a", "b", "ab", "abc", "c", "ba", "d"};
+    static const char *const values[] = {"0", "2", "\"\"", "\"x\"", "null"};
+    enum { N = 600, N_KEY = 7, N_VALUE = 5 };
+    int32_t n_taken = 0;
+    (void)state;
+    for (uint64_t i = 0; i < N; i++) {
+        whim_diag diag = {{0}};
+        json_t *schema = json_pack("{s:[o,o]}", "allOf", make_keyed(whim_rng_key(78, 2 * i)),
+                                   make_keyed(whim_rng_key(78, 2 * i + 1)));
+        whim_grammar *g = fixture_schema_json(schema, &diag);
+        for (int32_t k = 0; k < N_KEY * N_VALUE && g != NULL; k++) {
+            char text[64];
+            snprintf(text, sizeof text, "{\"%s\": %s}", keys[k / N_VALUE], values[k % N_VALUE]);
+            json_t *value = json_loads(text, 0, NULL);
+            bool taken = fixture_takes(g, text);
+            if (taken && !valid(schema, schema, value)) {
+                fail_msg("%s takes %s", json_dumps(schema, 0), text);
+            }
+            n_taken += taken;
+            json_decref(value);
+        }
+        whim_grammar_unref(g);
+        json_decref(schema);
+    }
+    assert_true(n_taken > 3 * N);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(listed_schemas),
         cmocka_unit_test(generated_schemas),
         cmocka_unit_test(schemas_that_hold_together),
+        cmocka_unit_test(keys_of_several_patterns),
         cmocka_unit_test(a_published_vocabulary),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
