@@ -155,7 +155,7 @@ cross-arm: ARCH = aarch64
 cross-x86 cross-arm: kernels
 	$(ONE) STATIC=1 MODE=release program
 	$(ONE) STATIC=1 MODE=test tests program
-	@echo "built build/$(ARCH)/whimbrel and build/$(ARCH)-test/ (they need the C library alone)"
+	@echo "built build/$(ARCH)/whimbrel and build/$(ARCH)-test/ (they need the C library only)"
 
 format:
 	@tools/check-format --mend
@@ -175,7 +175,7 @@ help:
 	@echo "  make setup         install the packages it needs and fetch the default model"
 	@echo "  make run           one answer of the default model (PROMPT=\"...\" asks something else)"
 	@echo "  make bench         time the default model (MODEL=path for another)"
-	@echo "  make install       put it and libwhimbrel into PREFIX=/usr/local (DESTDIR=folder before it); uninstall takes it away"
+	@echo "  make install       put it and libwhimbrel into PREFIX=/usr/local (DESTDIR=folder before it); uninstall removes it"
 	@echo "  make deb           a Debian package of it"
 	@echo "  make dist          archives for x86_64 and aarch64 that install without building, in build/dist"
 	@echo "  make clean         delete everything that was built"
@@ -189,10 +189,10 @@ help:
 	@echo "  make attack        200 attacks beside polite clients, for a quarter of an hour (SECONDS=900 ATTACKS=200 SEED=1)"
 	@echo "  make described     schemathesis against the server (EXAMPLES=20 SEED=1)"
 	@echo "  make fuzz          look for crashing inputs, SECONDS=60 for each parser (needs clang)"
-	@echo "  make golden        make the golden data anew from the independent Python implementation"
-	@echo "  make cross-x86     an x86_64 program that needs the C library alone, and its tests; cross-arm: the same for aarch64"
+	@echo "  make golden        make the golden data again from the independent Python implementation"
+	@echo "  make cross-x86     an x86_64 program that needs the C library only, and its tests; cross-arm: the same for aarch64"
 	@echo "  make check-kernels the machine code of the GPU kernels: spills, and who uses the matrix unit"
-	@echo "  make options       write docs/options.md anew, after a change of apps/options/options.def"
-	@echo "  make pictures      draw docs/images/*.svg anew, after a change of their data"
+	@echo "  make options       write docs/options.md again, after a change of apps/options/options.def"
+	@echo "  make pictures      draw docs/images/*.svg again, after a change of their data"
 	@echo "  make format        format the sources (clang-format 14); check-format only looks"
 	@echo "Options: CUDA=1 kernels for NVIDIA GPUs also where there is none, CUDA=0 none; V=1 shows the commands, WERROR=0 lets warnings pass, CC=... another compiler"

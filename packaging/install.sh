@@ -18,7 +18,7 @@ case ${1-} in
     sed -n '3,8s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
--*) fail "there is no option $1; PREFIX=folder chooses the place, \"$me uninstall\" takes it away" ;;
+-*) fail "there is no option $1; PREFIX=folder chooses the place, \"$me uninstall\" removes it" ;;
 esac
 [ $# -le 1 ] || fail "one archive at a time"
 if [ -z "${PREFIX:-}" ]; then
@@ -85,11 +85,11 @@ sum_of()
 fetch()
 {
     if command -v curl >/dev/null; then
-        curl -fsSL -o "$2" -- "$1" || fail "$1 cannot be fetched"
+        curl -fsSL -o "$2" -- "$1" || fail "$1 cannot be downloaded"
     elif command -v wget >/dev/null; then
-        wget -q -O "$2" -- "$1" || fail "$1 cannot be fetched"
+        wget -q -O "$2" -- "$1" || fail "$1 cannot be downloaded"
     else
-        fail "neither curl nor wget is here to fetch $1; fetch it in another way, with SHA256SUMS, and give me the file"
+        fail "neither curl nor wget is here to download $1; download it in another way, with SHA256SUMS, and give me the file"
     fi
 }
 
@@ -111,7 +111,7 @@ unpack()
     mkdir "$work/in"
     tar -xzf "$1" -C "$work/in" || fail "$1 cannot be unpacked"
     root=$(echo "$work"/in/whimbrel-*)
-    [ -x "$root/bin/whimbrel" ] || fail "$1 is no archive of whimbrel: it has no bin/whimbrel"
+    [ -x "$root/bin/whimbrel" ] || fail "$1 is not an archive of whimbrel: it has no bin/whimbrel"
 }
 
 machine=$(uname -m)
@@ -130,8 +130,8 @@ else
             source=$file
             n=$((n + 1))
         done
-        [ $n -gt 0 ] || fail "there is no whimbrel-VERSION-$machine.tar.gz beside me: name an archive or its URL"
-        [ $n -eq 1 ] || fail "several archives are beside me: name one of them"
+        [ $n -gt 0 ] || fail "there is no whimbrel-VERSION-$machine.tar.gz next to this script: name an archive or its URL"
+        [ $n -eq 1 ] || fail "several archives are next to this script: name one of them"
     fi
     case $source in
     http://* | https://* | file://*)
@@ -172,9 +172,9 @@ cp "$work/files" "$list"
 if [ -z "$before" ]; then
     echo "installed $version in $PREFIX/bin"
 elif [ "$before" = "$version" ]; then
-    echo "installed $version in $PREFIX/bin once more"
+    echo "installed $version in $PREFIX/bin again"
 else
-    echo "installed $version in $PREFIX/bin, in place of $before"
+    echo "installed $version in $PREFIX/bin instead of $before"
 fi
 case :${PATH:-}: in
 *:"$PREFIX/bin":*) echo "next: whimbrel doctor" ;;

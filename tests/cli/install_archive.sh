@@ -39,18 +39,18 @@ install_it()
 
 cp "$source/packaging/install.sh" "$folder/"
 install_it
-expect "there is no archive" 1 err "there is no whimbrel-VERSION-$machine.tar.gz beside me"
+expect "there is no archive" 1 err "there is no whimbrel-VERSION-$machine.tar.gz next to this script"
 pack 0.0.9
 install_it
 expect "an archive, into ~/.local" 0 out "verified whimbrel-0.0.9-$machine.tar.gz" \
     out "installed whimbrel 0.0.9 in $HOME/.local/bin" out "export PATH=\"$HOME/.local/bin:"
 PATH=$HOME/.local/bin:$PATH install_it
-expect "once more, with its folder in PATH" 0 out "once more" out "next: whimbrel doctor"
+expect "again, with its folder in PATH" 0 out "bin again" out "next: whimbrel doctor"
 pack "$version"
 install_it
-expect "two archives: it asks which" 1 err "several archives are beside me"
+expect "two archives: it asks which" 1 err "several archives are next to this script"
 install_it "$folder/$name.tar.gz"
-expect "a newer version in its place" 0 out "installed whimbrel $version in" out "in place of whimbrel 0.0.9"
+expect "a newer version in its place" 0 out "installed whimbrel $version in" out "instead of whimbrel 0.0.9"
 expect_same "the program runs" "$("$HOME/.local/bin/whimbrel" --version)" "whimbrel $version"
 expect_same "what only the old one had is gone" \
     "$(cd "$HOME/.local" && find . -type f | sort | tr '\n' ' ')" \
@@ -96,7 +96,7 @@ if command -v openssl >/dev/null; then
 fi
 if command -v curl >/dev/null; then
     install_it "file://${folder// /%20}/$name.tar.gz"
-    expect "by a URL" 0 out "verified $name.tar.gz" out "once more"
+    expect "by a URL" 0 out "verified $name.tar.gz" out "bin again"
 fi
 : >"$TEST_TMP/file"
 PREFIX=$TEST_TMP/file install_it "$folder/$name.tar.gz"

@@ -81,7 +81,7 @@ def missing_packages(r):
             said = on_terminal(as_nobody(command), env)
             r.check("a terminal: said before it runs", "running: sudo apt-get" in said and "install -y" in said, said)
             r.check("a terminal: it runs", os.path.exists(box.path + "/tree/called"), said)
-            r.check("a terminal: what is missing then", "installed, yet not found" in said, said)
+            r.check("a terminal: what is missing then", "installed, but not found" in said, said)
 
 
 def on_terminal(command, env):

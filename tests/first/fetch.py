@@ -99,7 +99,7 @@ def nothing_left(r, name, cache, *but):
 
 
 def ways_on(r, name, text, cache):
-    r.check(f"{name}: two ways on", "MODEL=/path/to/model.gguf" in text and f"{cache}/{FILE}" in text, text)
+    r.check(f"{name}: two ways to continue", "MODEL=/path/to/model.gguf" in text and f"{cache}/{FILE}" in text, text)
 
 
 @functools.lru_cache(None)
