@@ -217,6 +217,14 @@ def test_last_turn_is_continued(oai, server):
     assert prompt.endswith("<|im_start|>assistant\n")
 
 
+def test_the_next_turn_may_be_left_out(server):
+    opened, bare = ({"messages": ASK, "add_generation_prompt": to} for to in (True, False))
+    prompts = [server.post("/apply-template", asked).json()["prompt"] for asked in (opened, bare)]
+    assert prompts[0] == prompts[1] + "<|im_start|>assistant\n"
+    tokens = [server.post("/tokenize", asked).json()["tokens"] for asked in (opened, bare)]
+    assert tokens[0][:len(tokens[1])] == tokens[1] and len(tokens[0]) > len(tokens[1])
+
+
 def test_messages_of_all_kinds(oai):
     answer = oai.chat.completions.create(messages=[
         {"role": "system", "content": "Be brief."}, {"role": "developer", "content": "Be kind."},
