@@ -96,8 +96,7 @@ static void put_text(whim_str *out, const running_list *list)
 {
     text_table table;
     if (list->n == 0) {
-        whim_str_append(out,
-                        "no whimbrel server of yours runs here; \"whimbrel serve\" starts one\n");
+        whim_str_append(out, "no server of yours runs here; \"whimbrel serve\" starts one\n");
         return;
     }
     text_table_init(&table, (const char *const[]){"PID", "MODEL", "ADDRESS", "STATE", "MEMORY",
