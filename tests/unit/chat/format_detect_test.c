@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read out of the templates of tests/data/chat. With the name of a folder: what is read out
- * of the templates (*.jinja) there, as a table. */
+/* What is read out of the templates of tests/data/chat, and that a call as they print it is read
+ * back. With the name of a folder: the same of the templates (*.jinja) there, as a table. */
 #include <stdint.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "chat/format.h"
+#include "support/chat_events.h"
 #include "support/cmocka.h"
 #include "support/packed_json.h"
 
@@ -171,6 +172,103 @@ static void templates_tell_who_has_parts(void **state)
     json_decref(file);
 }
 
+/* --- calls that are read back ------------------------------------------------------------------ */
+
+static const char called_tools[] =
+    "[{\"type\":\"function\",\"function\":{\"name\":\"probe_it\",\"description\":\"A.\","
+    "\"parameters\":{\"type\":\"object\",\"properties\":{\"s\":{\"type\":\"string\","
+    "\"description\":\"B.\"},\"i\":{\"type\":\"integer\",\"description\":\"C.\"}},\"required\":["
+    "\"s\"]}}}]";
+static const char called_args[] = "{\"s\":\"a {b} 'c' \\\"d\\\"\",\"i\":-12}";
+
+/* The turns, with a prompt for an answer or with a call as the answer. */
+static bool print_turns(const whim_template *tmpl, const json_t *tools, const json_t *args,
+                        whim_rendered *out)
+{
+    json_t *turns = json_pack("[{s:s,s:s}]", "role", "user", "content", "Q");
+    if (args != NULL) {
+        json_array_append_new(turns, json_pack("{s:s,s:s,s:[{s:s,s:s,s:{s:s,s:O}}]}", "role",
+                                               "assistant", "content", "", "tool_calls", "id",
+                                               "callnumb1", "type", "function", "function", "name",
+                                               "probe_it", "arguments", args));
+    }
+    const whim_template_input input = {.messages = turns,
+                                       .tools = tools,
+                                       .add_generation_prompt = args == NULL,
+                                       .bos_token = "",
+                                       .eos_token = ""};
+    bool good = whim_template_render(tmpl, &input, out, NULL) == WHIM_ERR_OK;
+    json_decref(turns);
+    return good;
+}
+
+/* Where the answer begins: behind the prompt for one, or, where that opens the thinking, behind the
+ * last tag that both have. */
+static const char *answer_begin(const char *asked, const char *answered)
+{
+    size_t n = 0;
+    while (asked[n] != '\0' && asked[n] == answered[n]) {
+        n++;
+    }
+    while (asked[n] != '\0' && n > 0 && strchr("\n>]", answered[n - 1]) == NULL) {
+        n--;
+    }
+    return answered + n;
+}
+
+/* What was read where it was not the call, for the caller to free; else NULL. *is_answer: the
+ * template prints such turns. */
+static char *misread(const char *source, const whim_chat_format *format, bool *is_answer)
+{
+    whim_template *tmpl = NULL;
+    json_t *tools = json_loads(called_tools, 0, NULL), *args = json_loads(called_args, 0, NULL);
+    whim_rendered asked = {0}, answered = {0};
+    char *wrong = NULL;
+    assert_int_equal(
+        whim_template_compile(source, (int64_t)strlen(source), "read back", &tmpl, NULL),
+        WHIM_ERR_OK);
+    *is_answer =
+        print_turns(tmpl, tools, NULL, &asked) && print_turns(tmpl, tools, args, &answered);
+    if (*is_answer) {
+        const whim_chat_parser_cfg cfg = {.format = *format, .parse_tools = true, .tools = tools};
+        const char *text = answer_begin(whim_str_text(&asked.text), whim_str_text(&answered.text));
+        chat_log log;
+        assert_true(chat_log_parse(&log, &cfg, text, (int64_t)strlen(text), NULL, 0));
+        json_t *read = json_loads(whim_str_text(&log.args), 0, NULL);
+        if (log.wrong || log.open || log.n_call != 1 || !json_equal(read, args) ||
+            strstr(whim_str_text(&log.text), " 0:probe_itargs[") == NULL) {
+            wrong = strdup(whim_str_text(&log.text));
+        }
+        json_decref(read);
+        chat_log_deinit(&log);
+    }
+    whim_rendered_deinit(&asked);
+    whim_rendered_deinit(&answered);
+    json_decref(tools);
+    json_decref(args);
+    whim_template_destroy(tmpl);
+    return wrong;
+}
+
+static void printed_calls_are_read_back(void **state)
+{
+    static const char *const names[] = {"qwen3",   "qwen35", "qwen3coder",
+                                        "minimax", "llama3", "mistral"};
+    json_t *file = packed_json("tests/data/chat/conversations.json.xz", NULL);
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *source =
+            json_string_value(json_object_get(json_object_get(file, "templates"), names[i]));
+        const whim_chat_format format = detect(names[i], source);
+        bool is_answer;
+        char *wrong = misread(source, &format, &is_answer);
+        if (wrong != NULL || !is_answer) {
+            fail_msg("%s: %s", names[i], is_answer ? wrong : "no answer");
+        }
+    }
+    json_decref(file);
+}
+
 static int table(const char *folder)
 {
     struct dirent **list;
@@ -183,7 +281,9 @@ static int table(const char *folder)
         if (end != NULL && strcmp(end, ".jinja") == 0 &&
             whim_file_read_all(path, 4 << 20, &text, &len, NULL) == WHIM_ERR_OK) {
             const whim_chat_format f = detect(list[i]->d_name, text);
-            printf("%-60s %-16s %c%c%c%c%s%s%s%s\n", list[i]->d_name,
+            bool is_answer = false;
+            char *wrong = f.native_tools ? misread(text, &f, &is_answer) : NULL;
+            printf("%-60s %-16s %c%c%c%c%s%s%s%s%s%s\n", list[i]->d_name,
                    f.native_tools   ? f.tools->name
                    : f.prints_tools ? "unknown"
                                     : "prints no tools",
@@ -191,7 +291,12 @@ static int table(const char *folder)
                    f.assistant_parts ? 'a' : '-', f.tool_parts ? 't' : '-',
                    f.native_tools && f.one_call ? " one-call" : "",
                    f.drops_text ? " drops-text" : "",
-                   f.native_tools && f.short_ids ? " short-ids" : "", f.reasons ? " thinks" : "");
+                   f.native_tools && f.short_ids ? " short-ids" : "", f.reasons ? " thinks" : "",
+                   wrong != NULL ? " misread: "
+                   : is_answer   ? " read-back"
+                                 : "",
+                   wrong != NULL ? wrong : "");
+            free(wrong);
         }
         whim_free(text);
         free(list[i]);
@@ -204,6 +309,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(templates_tell_their_form),
                                        cmocka_unit_test(calls_tell_their_words),
+                                       cmocka_unit_test(printed_calls_are_read_back),
                                        cmocka_unit_test(templates_tell_who_has_parts)};
     return argc > 1 ? table(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
 }
