@@ -137,21 +137,22 @@ void whim_exchange_put_off(whim_exchange *ex)
     whim_http_hand_over(ex->http, ex);
 }
 
-/* The queue whose first exchange is the next to be handled, NULL when there is none. Lock held. */
+/* The queue from which the next exchange is taken, NULL when there is none. Many quick ones of one
+ * client do not keep a slow one of another waiting for all of them. Lock held. */
 static whim_work *next_work(whim_http *http)
 {
     int32_t slow_max = http->cfg.n_handler - 2 > 1 ? http->cfg.n_handler - 2 : 1;
     const whim_exchange *quick = http->work.head, *slow = http->slow_work.head;
     if (slow != NULL && http->n_slow < slow_max &&
-        (quick == NULL || slow->work_number < quick->work_number)) {
+        (quick == NULL || http->took_quick || slow->work_number < quick->work_number)) {
         return &http->slow_work;
     }
     return quick != NULL ? &http->work : NULL;
 }
 
-static int64_t *taken_at(whim_http *http, const whim_exchange *ex)
+static int64_t *taken_at(whim_work *work, const whim_exchange *ex)
 {
-    return &http->slow_taken[ex->notes.client % WHIM_HTTP_SLOW_CLIENTS];
+    return &work->taken[ex->notes.client % WHIM_HTTP_CLIENTS];
 }
 
 static whim_exchange *pop_work(whim_work *work)
@@ -164,15 +165,14 @@ static whim_exchange *pop_work(whim_work *work)
     return ex;
 }
 
-/* Of the slow ones the first of the client that was taken from least lately, so that a client with
- * many waits for itself and not others for it. Only clients that were not taken from since `since`
- * count; NULL: none of them waits. Lock held. */
-static whim_exchange *pop_slow(whim_http *http, int64_t since)
+/* The first of the client that was taken from least lately, so that a client with many waits for
+ * itself and not others for it. Only clients that were not taken from since `since` count; NULL:
+ * none of them waits. Lock held. */
+static whim_exchange *pop_fair(whim_work *work, int64_t since)
 {
-    whim_work *work = &http->slow_work;
     whim_exchange *best = NULL, *before = NULL, *last = NULL;
     for (whim_exchange *ex = work->head; ex != NULL; last = ex, ex = ex->work_next) {
-        if (*taken_at(http, ex) < (best == NULL ? since : *taken_at(http, best))) {
+        if (*taken_at(work, ex) < (best == NULL ? since : *taken_at(work, best))) {
             best = ex;
             before = last;
         }
@@ -180,7 +180,7 @@ static whim_exchange *pop_slow(whim_http *http, int64_t since)
     if (best == NULL) {
         return NULL;
     }
-    *taken_at(http, best) = ++http->n_slow_taken;
+    *taken_at(work, best) = ++work->n_taken;
     if (before == NULL) {
         return pop_work(work);
     }
@@ -194,7 +194,7 @@ typedef struct worker {
     whim_http *http;
     bool is_slow;    /* what it works on now, or worked on last */
     bool is_inside;  /* that request has let another one pass, which is handled now */
-    int64_t n_taken; /* the server's n_slow_taken when the request was taken */
+    int64_t n_taken; /* slow ones that were taken up to it */
 } worker;
 
 /* The next exchange that waits; NULL when the server stops. */
@@ -209,9 +209,10 @@ static whim_exchange *take_work(worker *w)
         pthread_cond_wait(&http->work_cond, &http->work_lock);
     }
     if (!http->work_stop) {
-        ex = work == &http->slow_work ? pop_slow(http, INT64_MAX) : pop_work(work);
+        http->took_quick = work == &http->work;
+        ex = pop_fair(work, INT64_MAX);
         w->is_slow = ex->request.is_slow; /* as it was taken: the handler may put it off */
-        w->n_taken = http->n_slow_taken;
+        w->n_taken = http->slow_work.n_taken;
         http->n_slow += w->is_slow ? 1 : 0;
     }
     pthread_mutex_unlock(&http->work_lock);
@@ -256,7 +257,7 @@ static void give_turn(void *ctx)
         return;
     }
     pthread_mutex_lock(&w->http->work_lock);
-    whim_exchange *ex = w->http->work_stop ? NULL : pop_slow(w->http, w->n_taken);
+    whim_exchange *ex = w->http->work_stop ? NULL : pop_fair(&w->http->slow_work, w->n_taken);
     pthread_mutex_unlock(&w->http->work_lock);
     if (ex != NULL) {
         w->is_inside = true;

@@ -12,12 +12,12 @@
  *     reaches `printf ... | nc -N`.
  *  4. What a client does costs other clients nothing but fair shares: no handler thread waits for a
  *     socket.
- *  5. Requests are handled in the order in which they were complete, but slow ones, which may take
- *     seconds, have at most n_handler - 2 of the handler threads (at least 1): those with a body of
- *     more than 256 KiB, and those that their handler puts off. Of these the clients have turns
- *     (notes.client, which the gate sets), also while one is handled that works long and calls
- *     whim_turn_give: then a request of another client may be handled inside that call, one of each
- *     client in all, and never two at a time.
+ *  5. Clients have turns with requests that are complete (notes.client, which the gate sets), each
+ *     in the order in which they were complete. Slow ones, which may take seconds, wait apart and
+ *     have at most n_handler - 2 of the handler threads (at least 1): those with a body of more
+ *     than 256 KiB, and those that their handler puts off. While one of them is handled that works
+ *     long and calls whim_turn_give, one of another client may be handled inside that call, one of
+ *     each client in all, and never two at a time.
  *  6. When all connections but those kept for health are taken, one without a request under way is
  *     closed for one that comes; for a request of another client, one of an address that has more
  *     of them, whose reply has not begun, or is whole and was not read for a second.

@@ -25,8 +25,8 @@
 enum {
     WHIM_HTTP_SCRATCH = 65536, /* bytes read at once */
     WHIM_HTTP_LISTEN_MAX = 8,  /* addresses */
-    WHIM_HTTP_SLOW_CLIENTS = 1024,
-    WHIM_HTTP_BODIES_MAX = 8, /* bodies of the largest size that may be in memory at once */
+    WHIM_HTTP_CLIENTS = 1024,  /* places where clients are counted, by a hash of them */
+    WHIM_HTTP_BODIES_MAX = 8,  /* bodies of the largest size that may be in memory at once */
 };
 
 /* A body above this may take long to work on. */
@@ -109,6 +109,8 @@ struct whim_exchange {
 /* Exchanges in order. */
 typedef struct whim_work {
     whim_exchange *head, *tail;
+    /* Of clients (by a hash of them): when one of theirs was taken last. */
+    int64_t taken[WHIM_HTTP_CLIENTS], n_taken;
 } whim_work;
 
 /* What epoll hands back first: its kind. */
@@ -178,9 +180,8 @@ struct whim_http {
     pthread_cond_t work_cond;
     whim_work work, slow_work; /* slow requests apart: they may not take all handlers */
     int64_t n_work;
-    /* Of clients (by a hash of them): when a slow request of theirs was taken last. */
-    int64_t slow_taken[WHIM_HTTP_SLOW_CLIENTS], n_slow_taken;
-    int32_t n_slow; /* handlers that work on a slow request */
+    bool took_quick; /* the last that was taken was not slow */
+    int32_t n_slow;  /* handlers that work on a slow request */
     bool work_stop;
     whim_thread io_thread, *handlers;
     int32_t n_handler;

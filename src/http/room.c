@@ -19,14 +19,14 @@ static bool is_within(int32_t share, int64_t bytes)
 
 static int32_t client_of(const whim_conn *conn)
 {
-    return (int32_t)(conn->ex->notes.client % WHIM_HTTP_SLOW_CLIENTS);
+    return (int32_t)(conn->ex->notes.client % WHIM_HTTP_CLIENTS);
 }
 
 /* --- bodies ----------------------------------------------------------------------------------- */
 
 /* What each client's unfinished bodies hold. */
 typedef struct held {
-    int64_t bytes[WHIM_HTTP_SLOW_CLIENTS];
+    int64_t bytes[WHIM_HTTP_CLIENTS];
 } held;
 
 static held held_by(const whim_http *http)
@@ -63,7 +63,7 @@ static whim_conn *greediest(const whim_http *http, const held *all, const whim_c
 static bool may_help(const held *all, const whim_conn *own, int32_t share, int64_t more)
 {
     int64_t others = 0, most = all->bytes[client_of(own)] + more;
-    for (int32_t i = 0; i < WHIM_HTTP_SLOW_CLIENTS; i++) {
+    for (int32_t i = 0; i < WHIM_HTTP_CLIENTS; i++) {
         others += all->bytes[i] >= most ? all->bytes[i] : 0;
     }
     return is_within(share, more - others);

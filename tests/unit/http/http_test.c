@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server over real sockets: replies, streams, keep-alive, pipelining, and what it says about
  * itself. */
+#include "http/internal.h"
 #include "unit/http/http_fixture.h"
 
 #define CLOSE "Host: h\r\nConnection: close\r\n\r\n"
@@ -344,6 +345,51 @@ static void test_slow_ones_by_client(void **state)
     fixture_close(&g);
 }
 
+static void requests_become(fixture *g, int64_t n)
+{
+    for (int i = 0; i < 60000 && whim_http_get_stats(g->http).n_requests != n; i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    assert_int_equal(whim_http_get_stats(g->http).n_requests, n);
+}
+
+/* So it is with quick ones, which are many where a client has all connections; and a slow one does
+ * not wait for all of them. */
+static void test_quick_ones_by_client(void **state)
+{
+    (void)state;
+    static fixture g;
+    static const char order[] = "AAABADA";
+    enum { N = sizeof order - 1 };
+    int fds[N];
+    atomic_store(&n_ended, 0);
+    fixture_open(&g,
+                 &(whim_http_cfg){.n_handler = 1, .gate = gate_by_header, .on_status = note_end});
+    for (int i = 0; i < N; i++) {
+        static char text[(300 << 10) + 128];
+        int64_t n_body = order[i] == 'D' ? 300 << 10 : 0;
+        int n = snprintf(text, sizeof text,
+                         "POST /hold HTTP/1.1\r\nHost: h\r\nConnection: close\r\nx-test: %c\r\n"
+                         "Content-Length: %d\r\n\r\n",
+                         order[i], (int)n_body);
+        fds[i] = dial(&g);
+        memset(text + n, ' ', (size_t)n_body);
+        say_n(fds[i], text, n + n_body);
+        requests_become(&g, i + 1);
+        while (atomic_load(&g.http->bodies->n_bytes) < n_body) { /* all of it is there */
+            whim_clock_sleep_ns(WHIM_NS_PER_MS);
+        }
+    }
+    atomic_store(&g.released, true);
+    for (int i = 0; i < N; i++) {
+        assert_true(hear(&g, fds[i], NULL));
+        close(fds[i]);
+    }
+    assert_true(becomes(&n_ended, N));
+    assert_string_equal(ended, "ADBAAAA");
+    fixture_close(&g);
+}
+
 static int say_slow(fixture *g, const char *path, char client)
 {
     char text[128];
@@ -512,6 +558,7 @@ int main(void)
         cmocka_unit_test(test_stats),
         cmocka_unit_test(test_put_off_leaves_handlers),
         cmocka_unit_test(test_slow_ones_by_client),
+        cmocka_unit_test(test_quick_ones_by_client),
         cmocka_unit_test(test_long_work_gives_turns),
         cmocka_unit_test(test_long_work_is_passed_once),
         cmocka_unit_test(test_let_in),
