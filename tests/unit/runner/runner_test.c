@@ -148,7 +148,7 @@ static void a_step_too_many_changes_nothing(void **state)
     assert_int_equal(whim_runner_submit(t.runner, &first, 1, &diag), WHIM_ERR_OK);
     int64_t n_free = whim_runner_pool(t.runner)->n_free;
     assert_int_equal(whim_runner_submit(t.runner, &second, 1, &diag), WHIM_ERR_FULL);
-    assert_non_null(strstr(diag.text, "under way"));
+    assert_non_null(strstr(diag.text, "are running"));
     assert_int_equal(b->len, 0);
     assert_int_equal(whim_runner_pool(t.runner)->n_free, n_free);
     assert_int_equal(whim_runner_collect(t.runner, &diag), WHIM_ERR_OK);
