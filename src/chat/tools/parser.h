@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the parser of answers: its state, and what the forms of calls share. Bytes go one by one
  * through the stage of reasoning, then either through the text around calls (chat_parser.c) or
- * through the parser of the call's form (object.c, named.c, tags.c,
- * python.c). Answers that are messages with
- * headers go through channels.c alone, with their reasoning.
+ * through the parser of the call's form (object.c, named.c, tags.c, python.c). Answers that are
+ * messages with headers go through channels.c alone, with their reasoning.
  *
  * A call is sent (CALL_BEGIN) as soon as its name is known and its arguments begin. Until then its
  * bytes are kept in `raw`, and come out as content if they turn out not to be a call. */
