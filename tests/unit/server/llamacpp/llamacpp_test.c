@@ -252,7 +252,7 @@ static void models_without_marks_say_so(void **state)
 /* The answer with every time as 0. */
 static const char *answer(const char *body, const whim_job_event *events, int64_t n)
 {
-    static char text[16384];
+    static char text[1 << 20]; /* as long as any reply may be */
     const char *at = call(whim_route_llamacpp_completion, "/completion", body, events, n);
     char *out = text;
     while (*at != '\0') {
