@@ -322,8 +322,9 @@ Q := $(if $(V),,@)
 comma := ,
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
 # $(call keep,TEXT): write TEXT into the target only if it changes, so that mtimes mean something.
-keep = @mkdir -p $(@D); printf '%s\n' $(1) > $@.new; \
-       if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+# Two configurations may write one target at once, so the new text has a name of its own.
+keep = @mkdir -p $(@D); printf '%s\n' $(1) > $@.$$$$.new; \
+       if cmp -s $@.$$$$.new $@; then rm $@.$$$$.new; else mv $@.$$$$.new $@; fi
 
 # A change of compiler, flags or file list rebuilds what it touches.
 $(B)/stamp/cc: FORCE
