@@ -239,7 +239,7 @@ whim_err whim_comm_why(struct whim_comm_shared *shared, whim_diag *diag);
 typedef struct whim_comm_wait {
     int64_t last_ns, waited_ns;
     int64_t looked_ns;    /* how long it had waited when it last looked at the other's process */
-    int64_t worked_ns;    /* and when that was last seen to have worked */
+    int64_t worked_ns;    /* and when that was last seen to have worked, or to be about to */
     int64_t worked_ticks; /* of its CPU time then */
     int64_t moved_ns;     /* and when it was last seen to have told or read something */
     uint32_t moved_round, moved_read;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long is too long. What a rank works at between two collectives grows with the model and the
- * prompt, so no fixed time tells a hang from work; but whoever hangs, sleeps or was stopped uses no
- * CPU time. It costs nothing before a wait is long. */
+ * prompt, so no fixed time tells a hang from work; but whoever hangs, sleeps or was stopped neither
+ * uses CPU time nor waits for it. It costs nothing before a wait is long. */
 #include "base/os/facts.h"
 #include "comm/shared.h"
 
@@ -11,6 +11,13 @@ enum { LOOKS = 4 }; /* at the other's process, while the limit passes */
 
 /* No work between two collectives or letters takes so long. */
 #define MOST_NS INT64_C(60000000000)
+
+/* Its process, where it has one of its own on this host; else 0. */
+static int32_t process_of(struct whim_comm_shared *shared, int32_t rank)
+{
+    int32_t pid = atomic_load_explicit(&shared->seats[rank].pid, memory_order_relaxed);
+    return pid != (int32_t)getpid() ? pid : 0;
+}
 
 int64_t whim_comm_ticks(struct whim_comm_shared *shared, int32_t rank)
 {
@@ -45,7 +52,8 @@ static void peer_look(whim_comm_wait *wait, struct whim_comm_shared *shared, int
     if (has_moved(wait, shared, peer)) {
         wait->moved_ns = wait->waited_ns;
     }
-    if (ticks > wait->worked_ticks) {
+    int32_t pid = process_of(shared, peer);
+    if (ticks > wait->worked_ticks || (pid != 0 && whim_os_process_is_busy(pid))) {
         wait->worked_ticks = ticks;
         wait->worked_ns = wait->waited_ns;
     }

@@ -41,6 +41,10 @@ typedef struct whim_os_process {
 } whim_os_process;
 bool whim_os_process_get(int32_t pid, whim_os_process *out);
 
+/* Whether one of its threads runs, or waits for a CPU or a disk: on a busy machine work may go on
+ * for long without a tick. */
+bool whim_os_process_is_busy(int32_t pid);
+
 /* Resident bytes of a process and of those that it started; what they share is counted for each. */
 int64_t whim_os_process_family_bytes(int32_t pid);
 

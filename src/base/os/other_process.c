@@ -27,6 +27,27 @@ bool whim_os_process_get(int32_t pid, whim_os_process *out)
     return told;
 }
 
+bool whim_os_process_is_busy(int32_t pid)
+{
+    char path[64], text[1024];
+    bool busy = false;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *threads = opendir(path);
+    for (const struct dirent *entry;
+         !busy && threads != NULL && (entry = readdir(threads)) != NULL;) {
+        int32_t thread = (int32_t)atoi(entry->d_name); /* 0 where it is no number */
+        snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, thread);
+        const char *at = thread > 0 && whim_os_file_text(path, text, sizeof text) > 0
+                             ? strrchr(text, ')')
+                             : NULL;
+        busy = at != NULL && at[1] == ' ' && (at[2] == 'R' || at[2] == 'D');
+    }
+    if (threads != NULL) {
+        closedir(threads);
+    }
+    return busy;
+}
+
 int64_t whim_os_process_family_bytes(int32_t pid)
 {
     whim_os_process process = {0};

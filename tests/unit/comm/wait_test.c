@@ -26,6 +26,9 @@ static pid_t peer_start(bool works)
             }
         }
     }
+    for (whim_os_process process = {0}; !works && process.state != 'S';) {
+        assert_true(whim_os_process_get((int32_t)pid, &process));
+    }
     atomic_store(&memory.shared->seats[1].pid, (int32_t)pid);
     return pid;
 }
@@ -72,6 +75,18 @@ static void work_is_waited_for(void **state)
     whim_comm_wait endless = {.worked_ticks = -1};
     pid = peer_start(true);
     assert_true(is_over_at(&endless, 60 * WHIM_NS_PER_S)); /* it works, but does not come */
+    peer_end(pid);
+}
+
+/* A busy machine may give a peer no CPU time for long. */
+static void who_gets_no_cpu_time_is_waited_for(void **state)
+{
+    (void)state;
+    pid_t pid = peer_start(true);
+    whim_comm_wait wait = {.worked_ticks = INT64_MAX}; /* no tick counts */
+    for (int64_t at = 0; at < 5 * LIMIT; at += LIMIT / 2 - 1) {
+        assert_false(is_over_at(&wait, at));
+    }
     peer_end(pid);
 }
 
@@ -147,6 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_is_waited_for),
+        cmocka_unit_test(who_gets_no_cpu_time_is_waited_for),
         cmocka_unit_test(who_sleeps_or_is_gone_is_late),
         cmocka_unit_test(work_elsewhere_is_waited_for),
         cmocka_unit_test(who_is_far_behind_is_waited_for),

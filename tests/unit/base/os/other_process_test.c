@@ -26,11 +26,13 @@ static void processes_are_seen(void **state)
         assert_true(whim_os_process_get((int32_t)pid, &now));
     } while (now.cpu_ticks <= first.cpu_ticks);
     assert_int_equal(now.state, 'R');
+    assert_true(whim_os_process_is_busy((int32_t)pid));
     kill(pid, SIGSTOP);
     do {
         whim_clock_sleep_ns(WHIM_NS_PER_MS);
         assert_true(whim_os_process_get((int32_t)pid, &now));
     } while (now.state != 'T');
+    assert_false(whim_os_process_is_busy((int32_t)pid));
     /* Its parent is this process, and has its memory in the sum. */
     whim_os_process own = {0};
     assert_int_equal(now.parent, getpid());
@@ -40,6 +42,7 @@ static void processes_are_seen(void **state)
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_false(whim_os_process_get((int32_t)pid, &now));
+    assert_false(whim_os_process_is_busy((int32_t)pid));
     assert_int_equal(whim_os_process_family_bytes((int32_t)pid), 0);
 }
 
