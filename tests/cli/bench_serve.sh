@@ -52,7 +52,8 @@ for r in rows:
     assert abs(r['gen_tps'] * r['duration_s'] - 40) < 1e-6 and abs(r['total_tps'] * r['duration_s'] - 240) < 1e-6"
 expect_python "the server's delays are what is measured" "
 for r in map(json.loads, text.splitlines()):
-    assert 60 <= r['ttft_ms_p50'] < 5000 and 18 <= r['tpot_ms_p50'] < 5000 and 15 <= r['itl_ms_p50'] < 5000, r
+    # A client that gets no CPU time sees pieces together; but none before it was sent.
+    assert 60 <= r['ttft_ms_p50'] and 15 <= r['itl_ms_p99'] and 120 <= r['ttft_ms_p99'] + 4 * r['tpot_ms_p99'], r
     for t in ('ttft', 'tpot', 'itl'):
         assert r[t + '_ms_p50'] <= r[t + '_ms_p90'] <= r[t + '_ms_p99'], r
     assert r['duration_s'] >= 8 / r['clients'] * 0.14, r"
@@ -78,7 +79,7 @@ load plain --endpoint chat --prefix-tokens 30 --api-key secret-1 --temp 0.7
 expect_python "chat with a shared prefix" "
 r = json.loads(text)
 assert (r['errors'], r['endpoint'], r['gen_tokens'], r['prompt_tokens']) == (0, 'chat', 30, 6 * 55), r
-assert 60 <= r['ttft_ms_p50'] < 5000, r
+assert 60 <= r['ttft_ms_p50'], r
 calls = [json.loads(line) for line in open('$calls')]
 prompts = [c['body']['messages'][0]['content'].split() for c in calls]
 assert all(p[:30] == prompts[0][:30] for p in prompts) and len({tuple(p[30:]) for p in prompts}) == 6
@@ -87,7 +88,7 @@ assert {c['path'] for c in calls} == {'/v1/chat/completions'} and {c['auth'] for
 load thinks --endpoint chat
 expect_python "reasoning is generated too" "
 r = json.loads(text)
-assert r['errors'] == 0 and r['ttft_ms_p50'] < 5000 and r['itl_ms_p50'] > 15, r"
+assert r['errors'] == 0 and r['ttft_ms_p50'] > 0 and r['itl_ms_p99'] > 15, r"
 load raw
 expect_python "without usage chunks are counted, and that is said" "
 r = json.loads(text)
@@ -99,11 +100,11 @@ assert (r['errors'], r['gen_tokens'], r['tokens_from']) == (0, 30, 'chunks'), r"
 load pairs -n 6
 expect_python "the time for a token goes by usage, not by chunks" "
 r = json.loads(text)
-assert r['gen_tokens'] == 36 and 15 < r['itl_ms_p50'] and 7 <= r['tpot_ms_p50'] < 0.6 * r['itl_ms_p50'], r"
+assert r['gen_tokens'] == 36 and 15 < r['itl_ms_p99'] and r['tpot_ms_p50'] < 0.6 * r['itl_ms_p99'], r"
 load textless
 expect_python "tokens without text count" "
 r = json.loads(text)
-assert r['errors'] == 0 and r['gen_tokens'] == 30 and r['itl_ms_p50'] > 15, r"
+assert r['errors'] == 0 and r['gen_tokens'] == 30 and r['itl_ms_p99'] > 15, r"
 load opener
 expect_python "a chunk that only opens the stream is no token" "
 r = json.loads(text)

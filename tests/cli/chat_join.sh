@@ -21,7 +21,7 @@ fake()
 {
     python3 "$cli/chat_server.py" "$@" >"$TEST_TMP/port" &
     servers+=($!)
-    for ((i = 0; i < 100; i++)); do
+    for ((i = 0; i < 600; i++)); do
         [[ -s $TEST_TMP/port ]] && break
         sleep 0.1
     done
@@ -122,7 +122,7 @@ screen()
 }
 wait_for()
 {
-    local tries=$((${2:-30} * 10))
+    local tries=$((${2:-60} * 10))
     while ((tries-- > 0)); do
         [[ $(screen) == *"$1"* ]] && return 0
         sleep 0.1
@@ -187,7 +187,7 @@ sleep 2
 shows "Ctrl-C stops the answer" "[stopped]"
 expect_same "after a resize rows end between words in the new width" \
     "$(screen | grep -B3 '^\[stopped' | head -1)" "word word word word word word"
-for ((i = 0; i < 50; i++)); do
+for ((i = 0; i < 600; i++)); do
     grep -q "the client left" "$TEST_TMP/log" && break
     sleep 0.1
 done

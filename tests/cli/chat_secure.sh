@@ -54,7 +54,7 @@ fake()
     if [[ -n $1 ]]; then export TLS_CERT=$1.pem; else unset TLS_CERT; fi
     python3 "$cli/chat_server.py" "$TEST_TMP/log" >"$TEST_TMP/port" &
     servers+=($!)
-    for ((i = 0; i < 100; i++)); do
+    for ((i = 0; i < 600; i++)); do
         [[ -s $TEST_TMP/port ]] && break
         sleep 0.1
     done

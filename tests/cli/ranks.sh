@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Models over several processes: the tokens of one process, for every family, and what is refused.
 . "$(dirname "$0")/common.bash"
+# Ranks keep their leader's folder, so those of the server's tests, which may run beside this, are not counted at the end.
+WHIMBREL=$(realpath "$WHIMBREL")
+cd "$TEST_TMP" || exit 1
 
 ids="5 6 7 8 9 10 11"
 ask() # MODEL N

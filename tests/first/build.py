@@ -117,7 +117,7 @@ def odd_folder(r):
         tree = box.path + "/a b"
         arch = os.uname().machine
         shutil.copytree(ROOT, tree, symlinks=True, ignore=lambda d, names: [
-            x for x in names if (d == ROOT and x == ".git") or (d == ROOT + "/build" and x not in (arch, arch + "-levels", "whimbrel"))])
+            x for x in names if (d == ROOT and x == ".git") or x.endswith(".new") or (d == ROOT + "/build" and x not in (arch, arch + "-levels", "whimbrel"))])
         code, text = run(["make"], tools_env(), cwd=tree, limit=600)
         r.check("make", code == 0 and "built build/" in text, text[-800:])
         with open(f"{tree}/build/{arch}/gen/commit.inc", encoding="ascii") as f:

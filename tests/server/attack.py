@@ -22,7 +22,7 @@ from rawhttp import LIMIT, SLOW, Reader, Report, Server, request_bytes, skip_wit
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 AT_ONCE, POLITE = 3, 4
 SPAWN = multiprocessing.get_context("spawn")  # a fork would have locks of this process's threads
-RETRIES = 20  # of an answer 429 or 503, as clients do
+RETRIES = 60  # of an answer 429 or 503, as clients do
 TOLD = re.compile(r"AddressSanitizer|LeakSanitizer|runtime error|SUMMARY:|UndefinedBehavior")
 
 REQUESTS = [
@@ -208,7 +208,7 @@ def siege(server, report, args):
     for thread in [*polite, watcher]:
         thread.start()
     foes = Attackers(server.port, chosen, args.seed, args.seconds, stop)
-    end = time.monotonic() + args.seconds * 1.5 + 30
+    end = time.monotonic() + args.seconds * 1.5 + 4 * LIMIT
     while any(t.is_alive() for t in foes.threads) and server.alive() and time.monotonic() < end:
         time.sleep(0.5)
     time.sleep(2)

@@ -342,7 +342,7 @@ def hang_up(t):
                     got += len(piece)
                 if reset:
                     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    health = t.server.wait_idle(20)
+    health = t.server.wait_idle()
     t.report.equal("hang up: pages come back", (health["running"], health["kv_pages_used"]), (0, 0))
 
 
@@ -355,13 +355,17 @@ def hang_up_waiting(t):
     time.sleep(0.3)
     for s in socks:
         s.close()
-    health = t.server.wait_idle(20)
+    health = t.server.wait_idle()
     t.report.equal("hang up, not streamed", (health["running"], health["waiting"], health["kv_pages_used"]), (0, 0, 0))
 
 
 def half_closed(t):
-    """Such a client counts as gone when its request is a second old: a short answer still reaches it."""
-    answer = exchange(t.port, request_bytes("POST", "/tokenize", {"prompt": "a"}), half_close=True)
+    """Such a client counts as gone when its request is a second old: a short answer still reaches it, unless the
+    machine is so busy that it takes that long."""
+    for _ in range(10):
+        answer = exchange(t.port, request_bytes("POST", "/tokenize", {"prompt": "a"}), half_close=True)
+        if answer is not None:
+            break
     t.report.check("half closed after the request", answer is not None and answer.status == 200,
                    "no answer" if answer is None else answer.status)
     answer = exchange(t.port, request_bytes("POST", COMPLETIONS, ORDINARY)[:-3], half_close=True)
@@ -374,7 +378,7 @@ def half_closed(t):
         body = {**ORDINARY, "max_tokens": 8000, "ignore_eos": True, "stream": stream}
         answer = exchange(t.port, request_bytes("POST", COMPLETIONS, body), half_close=True)
         t.report.check(f"half closed, stream {stream}: no answer", answer is None, answer and answer.status)
-        health = t.server.wait_idle(20)
+        health = t.server.wait_idle()
         t.report.equal(f"half closed, stream {stream}: cancelled", (health["running"], health["kv_pages_used"]), (0, 0))
 
 
@@ -469,25 +473,25 @@ def never_reads(t):
     t.ordinary("while four clients do not read")
     for s in socks:
         s.close()
-    health = t.server.wait_idle(30)
+    health = t.server.wait_idle()
     t.report.equal("never reads: pages come back", (health["running"], health["kv_pages_used"]), (0, 0))
 
 
 def many_small_streams(t):
     """The choices of a stream that is left at once, 30 times; those before may still wait for the step that ends
-    them, so that the queue is full."""
-    full = 0
-    for _ in range(30):
+    them, so that the queue is full for a while."""
+    begun, end = 0, time.monotonic() + LIMIT
+    while begun < 30 and time.monotonic() < end:
         try:
             for _name, _data in events(t.port, CHAT, said("hi", n=8)):
                 break
+            begun += 1
         except RuntimeError as error:
-            full += str(error).startswith("status 429")
             if not str(error).startswith("status 429"):
                 raise
             time.sleep(0.1)
-    t.report.check("left at once: they end", full < 25, f"{full} of 30 met a full queue")
-    health = t.server.wait_idle(20)
+    t.report.equal("left at once: they end", begun, 30)
+    health = t.server.wait_idle()
     t.report.equal("left at once: pages come back", health["kv_pages_used"], 0)
 
 

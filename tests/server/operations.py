@@ -135,8 +135,16 @@ class Stream(threading.Thread):
                    for c in json.loads(d).get("choices", []))
 
 
+def finishing(server):
+    """A signal to stop was heard, which a thread of the server's own waits for."""
+    end = time.monotonic() + LIMIT
+    while "finishing" not in server.log() and time.monotonic() < end:
+        time.sleep(0.02)
+    return "finishing" in server.log()
+
+
 def drain(r, _folder):
-    with Server(*SMALL) as server:
+    with Server(*SMALL, "--drain", LIMIT) as server:
         alone = text_of(post(server.port, COMPLETIONS, ORDINARY))
         r.check("an ordinary answer", alone != "", alone)
         kept = connect(server.port)
@@ -149,7 +157,7 @@ def drain(r, _folder):
         begun = Reader(half)
         r.equal("drain: a request half sent", begun.line(), b"HTTP/1.1 100 Continue")
         server.signal(signal.SIGTERM)
-        time.sleep(0.3)
+        r.check("drain: it began", finishing(server), server.log()[-300:])
         kept.sendall(request_bytes("POST", COMPLETIONS, ORDINARY))
         answer = Reader(kept).answer()
         r.equal("drain: a new request", answer.status, 503)
@@ -185,6 +193,7 @@ def second_signal(r, _folder):
         with Server(*SMALL) as server:
             stream = Stream(server.port, 900)
             server.signal(first)
+            r.check("second signal: the first was heard", finishing(server), server.log()[-300:])
             time.sleep(0.7)
             r.check("second signal: it waits after the first", server.alive(), server.log()[-300:])
             server.signal(second)
@@ -216,7 +225,7 @@ def stop_under_fire(r, _folder):
                 t.start()
             server.signal(signal.SIGTERM)
             server.signal(signal.SIGTERM)
-            time.sleep(0.2)
+            r.check("stop under fire: a signal was heard", finishing(server), server.log()[-300:])
             server.signal(signal.SIGTERM)
             r.equal("stop under fire: exit status", server.wait(), 0)
             stop.set()
@@ -225,7 +234,7 @@ def stop_under_fire(r, _folder):
 
 def watchdog(r, _folder):
     """A loop that does not come back: one thread is held, as a hanging step would hold it."""
-    with Server(*SMALL, "--step-limit", 2) as server:
+    with Server(*SMALL, "--step-limit", 5) as server:
         post(server.port, COMPLETIONS, ORDINARY)
         thread = server.hold_engine()
         r.check("watchdog: there is a loop", thread != 0, "no thread has the name engine")
@@ -239,18 +248,18 @@ def watchdog(r, _folder):
                 time.sleep(0.05)
         r.equal("watchdog: exit status", server.wait(), 1)
         quiet = re.search(r"event=hang .*quiet_ms=(\d+)", server.log())
-        r.check("watchdog: after the limit", quiet is not None and int(quiet[1]) >= 2000, server.log()[-500:])
+        r.check("watchdog: after the limit", quiet is not None and int(quiet[1]) >= 5000, server.log()[-500:])
         r.check("watchdog: last words", "event=hang" in server.log(), server.log()[-500:])
 
 
 def stopped_for_a_while(r, _folder):
     """The whole process was stopped (Ctrl-Z, a paused machine): that is no step that hangs."""
-    with Server(*SMALL, "--step-limit", 2) as server:
+    with Server(*SMALL, "--step-limit", 5) as server:
         text = text_of(post(server.port, COMPLETIONS, ORDINARY))
         stream = Stream(server.port, 100)
         for _ in range(2):
             server.signal(signal.SIGSTOP)
-            time.sleep(2.3)
+            time.sleep(5.5)
             server.signal(signal.SIGCONT)
             time.sleep(0.1)
         stream.join(LIMIT)

@@ -45,7 +45,7 @@ class Server:
     def log(self):
         return self.log_path.read_text(errors="replace")
 
-    def wait_log(self, pattern, seconds=10):
+    def wait_log(self, pattern, seconds=60):
         """The first match of a pattern in the log, waited for."""
         until = time.monotonic() + seconds
         while True:
@@ -71,7 +71,7 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(20)
+                self.process.wait(90)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

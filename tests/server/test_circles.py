@@ -67,7 +67,7 @@ def test_chat(answers, server):
     line = server.request_line(answers["chat"].headers["x-request-id"])
     assert line["reason"] == "repetition", line
     # chat, stream, held, messages, responses and completions that asked for it
-    assert 'whimbrel:requests_finished_total{reason="repetition"} 6\n' in httpx2.get(server.url + "/metrics").text
+    assert 'whimbrel:requests_finished_total{reason="repetition"} 6\n' in httpx2.get(server.url + "/metrics", timeout=300).text
 
 
 def test_nothing_before_the_end_changes(answers):

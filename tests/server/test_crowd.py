@@ -43,7 +43,7 @@ def until(what, is_so):
 
 
 def meter(server, name):
-    text = httpx2.get(server.url + "/metrics", headers=POLITE).text
+    text = httpx2.get(server.url + "/metrics", headers=POLITE, timeout=300).text
     return float(re.search(rf"^whimbrel:{re.escape(name)} (\S+)", text, re.M).group(1))
 
 

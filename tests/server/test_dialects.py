@@ -15,7 +15,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0
 
 def tokens_of(oai, text):
     url = str(oai.base_url).removesuffix("v1/") + "tokenize"
-    return httpx.post(url, json={"prompt": text, "add_special_tokens": False}).json()["tokens"]
+    return httpx.post(url, json={"prompt": text, "add_special_tokens": False}, timeout=300).json()["tokens"]
 
 
 @pytest.mark.parametrize("fields", [

@@ -50,7 +50,7 @@ def greedy(server, meanwhile=lambda: None):
 
 
 def shared(server):
-    metrics = httpx2.get(server.url + "/metrics", headers=header(KEYS[0])).text
+    metrics = httpx2.get(server.url + "/metrics", headers=header(KEYS[0]), timeout=300).text
     return int(re.search(r'^whimbrel:preemptions_total\{cause="fair_share"\} (\d+)', metrics, re.M).group(1))
 
 

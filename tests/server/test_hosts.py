@@ -10,7 +10,7 @@ import pytest
 
 from hosts import ON_HOST, SECRET, Agent, Hosts, NoHosts, gone, running, until, words
 from serving import ROOT, Server, write_tokenizer
-from test_ranks import children, meters
+from test_ranks import children, in_shared_memory, meters
 
 SAME = ("--tp", "4", "--oversubscribe", "--threads", "1", "--ctx", "256", "--max-step-tokens", "64")
 FAMILIES = ["llama-f32", "qwen2-f32", "qwen3-bf16", "qwen3moe-f32", "minimax-fp8", "qwen35-f32", "llama-mixed-gguf"]
@@ -24,10 +24,10 @@ def hosts():
         two = Hosts()
     except NoHosts as why:
         pytest.skip(str(why))
-    shared = set(os.listdir("/dev/shm"))
+    shared = in_shared_memory()
     yield two
     two.close()
-    assert set(os.listdir("/dev/shm")) <= shared, "something is left in /dev/shm"
+    assert in_shared_memory() <= shared, "something is left in /dev/shm"
 
 
 def model_make(name, tmp_path):

@@ -35,7 +35,7 @@ def wait_for(what, seconds=60):
 def settled(server):
     """Nothing new is written any more: the server has had time for it."""
     last, since = -1, time.monotonic()
-    while time.monotonic() - since < 0.5:
+    while time.monotonic() - since < 2:
         now = pages(server, "written")
         if now != last:
             last, since = now, time.monotonic()
@@ -64,6 +64,7 @@ def test_a_conversation_goes_on_after_a_restart(model, wanted, way, tmp_path):
     one, cached = ask(server, first)
     assert cached == 0 and one == wanted[0]
     if way == "killed":
+        wait_for(lambda: pages(server, "written") >= PROMPT // PAGE)
         settled(server)
         server.process.kill()
         server.process.wait()

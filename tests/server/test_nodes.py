@@ -45,7 +45,7 @@ class Agent:
 
     def stop(self):
         self.process.terminate()
-        return self.process.wait(20)
+        return self.process.wait(90)
 
 
 def answer(server):

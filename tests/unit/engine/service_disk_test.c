@@ -177,10 +177,9 @@ static void idle_time_saves(void **state)
     assert_int_equal(whim_service_create(&cfg, &service, &diag), WHIM_ERR_OK);
     whim_job_cfg job = job_cfg(2, 130, 12);
     read_all(submit(&job), &a);
-    while (whim_service_get_stats(service).disk_written < 4) {
+    while (whim_service_get_stats(service).disk_written < 4 || !whim_service_is_saved(service)) {
         whim_clock_sleep_ns(WHIM_NS_PER_MS);
     }
-    whim_clock_sleep_ns(50 * WHIM_NS_PER_MS); /* a hybrid's state */
     snprintf(copy, sizeof copy, "%s-killed", folder);
     snprintf(command, sizeof command, "cp -r %s %s", folder, copy);
     assert_int_equal(system(command), 0);

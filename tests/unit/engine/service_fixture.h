@@ -254,7 +254,7 @@ static inline int64_t alone(const whim_job_cfg *cfg, int32_t *ids)
 
 static inline void pages_come_back(void)
 {
-    int64_t until = whim_clock_ns() + 10 * WHIM_NS_PER_S;
+    int64_t until = whim_clock_ns() + 240 * WHIM_NS_PER_S;
     while (whim_service_get_stats(service).sched.pages_used > 0 ||
            whim_service_active(service) > 0) {
         assert_true(whim_clock_ns() < until);

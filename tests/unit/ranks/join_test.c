@@ -450,7 +450,7 @@ static void says_too_much(int fd)
 static void nodes_that_fail_are_lost_and_may_come_back(void **state)
 {
     (void)state;
-    leader_start(500 * WHIM_NS_PER_MS);
+    leader_start(3 * WHIM_NS_PER_S);
     expect_lost(joined(), says_nothing, "nothing was heard of it for");
     leader_end();
     leader_start(LONG_MS * WHIM_NS_PER_MS);
