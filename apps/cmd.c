@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "hub_model.h"
+#include "local/fetch.h"
 
 #include <errno.h>
 #include <math.h>
@@ -201,13 +202,14 @@ const char *choose_model(const whim_options *options, char *buf)
         return options->model;
     }
     whim_str why = {0};
+    if (!fetch_default(options, NULL)) {
+        return NULL;
+    }
     if (cache_find(default_model_name(), buf, MODEL_PATH_MAX)) {
         return buf;
     }
     if (cache_place(default_model_name(), buf, MODEL_PATH_MAX, &why)) {
-        complain(EXIT_FAILED,
-                 "no MODEL was given, and the default model is not at %s; \"make model\" in "
-                 "whimbrel's source folder fetches it (98 MB)",
+        complain(EXIT_FAILED, "no MODEL was given, and the default model is not at %s: " FETCH_WAYS,
                  buf);
     } else {
         complain(EXIT_FAILED, "no MODEL was given, and the default model has no place: %s",

@@ -10,6 +10,7 @@
 #include "cmd.h"
 #include "device/device.h"
 #include "engine/machine.h"
+#include "local/fetch.h"
 #include "ops/ops.h"
 #include "server/api.h"
 
@@ -94,8 +95,9 @@ static void look_at_backends(health *h, const whim_options *options)
     }
 }
 
-static void look_at_model(health *h)
+static void look_at_model(health *h, const whim_options *options)
 {
+    char program[MODEL_PATH_MAX];
     int fd = -1;
     whim_str why = {0};
     h->has_model_path = default_model_path(h->model, sizeof h->model, &why);
@@ -107,10 +109,11 @@ static void look_at_model(health *h)
         snprintf(h->warning, sizeof h->warning, "the default model has no place: %s",
                  whim_str_text(&why));
     } else if (!h->has_model) {
-        snprintf(
-            h->warning, sizeof h->warning,
-            "the default model is missing; \"make model\" in whimbrel's source folder fetches it "
-            "(98 MB)");
+        snprintf(h->warning, sizeof h->warning, "the default model is missing; %s",
+                 fetch_program(options, program) != NULL
+                     ? "the next \"whimbrel serve\" or \"whimbrel run\" without a MODEL fetches it "
+                       "(98 MB)"
+                     : FETCH_WAYS);
     }
     whim_str_deinit(&why);
 }
@@ -146,7 +149,7 @@ static whim_err examine(health *h, const whim_options *options, whim_diag *diag)
     h->n_thread =
         options->threads > 0 && options->threads < h->n_cpu ? (int32_t)options->threads : h->n_cpu;
     look_at_backends(h, options);
-    look_at_model(h);
+    look_at_model(h, options);
     return measure(h, options->seconds, diag);
 }
 

@@ -158,7 +158,9 @@ before=
 if [ -x "$PREFIX/bin/whimbrel" ]; then
     before=$("$PREFIX/bin/whimbrel" --version 2>/dev/null) || before="another version"
 fi
-(cd "$root" && find share bin -type f | sort -r) >"$work/files"
+lib=
+[ ! -d "$root/lib" ] || lib=lib # older archives have none
+(cd "$root" && find share $lib bin -type f | sort -r) >"$work/files"
 while IFS= read -r path; do
     folder=$PREFIX/${path%/*}
     mkdir -p "$folder" && cp "$root/$path" "$PREFIX/$path.new" && mv -f "$PREFIX/$path.new" "$PREFIX/$path" ||

@@ -18,7 +18,7 @@ const HELP = {
     busy: "Try again in a moment.",
     loading: "Try again when it is ready; the bar at the top shows its progress.",
     draining: "Try again when it is back.",
-    gone: "Check that it runs (make serve) and that this address is right, then try again.",
+    gone: "Check that it runs (whimbrel serve, or make serve in its folder) and that this address is right, then try again.",
     refused: "Check the settings and the tools of this chat.",
     server: "Try again. If it happens again, look at the server's log.",
 };

@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/os/facts.h"
+#include "hub_model.h"
+#include "local/fetch.h"
 #include "local/fit.h"
 #include "local/table.h"
 
@@ -77,13 +79,23 @@ static bool may_ask(const whim_options *options)
            tcgetpgrp(STDIN_FILENO) == getpgrp() && strcmp(options->load_format, "dummy") != 0;
 }
 
+/* Whether the default model is here or can be fetched. Without it the first of the others takes its
+ * place. */
+static bool has_default(const whim_options *options)
+{
+    char path[MODEL_PATH_MAX];
+    return cache_find(default_model_name(), path, sizeof path) ||
+           fetch_program(options, path) != NULL;
+}
+
 /* The first of the list that are shown: the last ones are the best. */
 static int32_t first_shown(const fit_list *list)
 {
     return list->n > MAX_SHOWN ? list->n - MAX_SHOWN : 0;
 }
 
-static void print_offer(const fit_list *list)
+/* `n_own`: 1 with the default model in front, else 0. */
+static void print_offer(const fit_list *list, int32_t n_own)
 {
     const model_fit *better, *best = fit_best(list, &better);
     text_table table;
@@ -97,17 +109,18 @@ static void print_offer(const fit_list *list)
     text_table_init(&table,
                     (const char *const[]){"", "MODEL", "SIZE", "COMES FROM", "SPEED", "", NULL});
     fit_default_speed(list, rate, sizeof rate);
-    text_table_add(&table, (const char *const[]){"  1", "the default", "135M",
-                                                 cache_find(default_model_name(), path, sizeof path)
-                                                     ? "in the cache"
-                                                     : "0.1 GB to fetch",
-                                                 rate, "a demo: quick, and knows little"});
+    if (n_own > 0) {
+        bool cached = cache_find(default_model_name(), path, sizeof path);
+        text_table_add(&table, (const char *const[]){"  1", "the default", "135M",
+                                                     cached ? "in the cache" : "0.1 GB to fetch",
+                                                     rate, "a demo: quick, and knows little"});
+    }
     for (int32_t i = first_shown(list); i < list->n; i++) {
         const model_fit *fit = &list->v[i];
         char about[128];
         fit_source(fit, source, sizeof source);
         fit_speed(fit, rate, sizeof rate);
-        snprintf(number, sizeof number, "  %d", i - first_shown(list) + 2);
+        snprintf(number, sizeof number, "  %d", i - first_shown(list) + 1 + n_own);
         snprintf(about, sizeof about, "%s%s", fit->row->about,
                  fit == best ? " (what \"auto\" takes)" : "");
         text_table_add(&table, (const char *const[]){number, fit->name, fit->row->params, source,
@@ -159,13 +172,26 @@ static char *trimmed(char *line)
     return line;
 }
 
+/* Model `number` of what was printed; the first is also that of nobody who chooses. */
+static void take_number(whim_options *options, const fit_list *list, int32_t n_own, int32_t number)
+{
+    if (number > n_own) {
+        choose(options, list->v[first_shown(list) + number - 1 - n_own].canonical);
+    }
+}
+
 /* False: that is none of them, which was said. */
-static bool take_answer(whim_options *options, const fit_list *list, const char *text)
+static bool take_answer(whim_options *options, const fit_list *list, int32_t n_own,
+                        const char *text)
 {
     char *end;
     long number = strtol(text, &end, 10);
-    int32_t first = first_shown(list), n_shown = list->n - first + 1;
-    if (text[0] == '\0' || strcasecmp(text, "default") == 0) {
+    int32_t n_shown = list->n - first_shown(list) + n_own;
+    if (n_own > 0 && strcasecmp(text, "default") == 0) {
+        return true;
+    }
+    if (text[0] == '\0') {
+        take_number(options, list, n_own, 1);
         return true;
     }
     if (*end == '\0') {
@@ -173,9 +199,7 @@ static bool take_answer(whim_options *options, const fit_list *list, const char 
             fprintf(stderr, "there are 1 to %d; ", n_shown);
             return false;
         }
-        if (number > 1) {
-            choose(options, list->v[first + (int32_t)number - 2].canonical);
-        }
+        take_number(options, list, n_own, (int32_t)number);
         return true;
     }
     char ignored[CATALOGUE_TEXT_MAX];
@@ -196,17 +220,20 @@ void model_offer(whim_options *options)
     if (!may_ask(options) || !fit_find(&list) || list.n == 0) {
         return;
     }
-    print_offer(&list);
+    int32_t n_own = has_default(options) ? 1 : 0;
+    const char *first = n_own > 0 ? "the default" : list.v[first_shown(&list)].name;
+    print_offer(&list, n_own);
     fputc('\n', stderr);
     for (bool taken = false; !taken;) {
-        fprintf(stderr, "number, or another name; Enter takes the default, as does waiting %g s: ",
+        fprintf(stderr, "number, or another name; Enter takes %s, as does waiting %g s: ", first,
                 options->ask_time);
         answer how = read_answer(line, sizeof line, options->ask_time);
         if (how != ANSWER_LINE) {
-            fprintf(stderr, "\n%s: the default model\n",
-                    how == ANSWER_LATE ? "nobody answered" : "no answer");
+            fprintf(stderr, "\n%s: %s%s\n", how == ANSWER_LATE ? "nobody answered" : "no answer",
+                    first, n_own > 0 ? " model" : "");
+            take_number(options, &list, n_own, 1);
             return;
         }
-        taken = take_answer(options, &list, trimmed(line));
+        taken = take_answer(options, &list, n_own, trimmed(line));
     }
 }

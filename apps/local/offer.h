@@ -15,9 +15,10 @@
 void model_auto(whim_options *options);
 
 /* Where no MODEL was given: list what fits, with its download and its expected speed, and take
- * what the user answers; Enter, or no answer within options->ask_time seconds, is the default
- * model. Asks only people at a terminal, in the foreground, outside of CI, and if a hub can be
- * reached or models are in its cache; else does nothing. */
+ * what the user answers. Enter, or no answer within options->ask_time seconds, is the default
+ * model, or the first of the list where that one is not here and cannot be fetched. Asks only
+ * people at a terminal, in the foreground, outside of CI, and if a hub can be reached or models are
+ * in its cache; else does nothing. */
 void model_offer(whim_options *options);
 
 #endif

@@ -3,6 +3,7 @@
 #include "ranks/agent.h"
 #include "base/clock.h"
 #include "hub_model.h"
+#include "local/fetch.h"
 #include "serve/serve.h"
 #include "serve/signals.h"
 
@@ -73,7 +74,8 @@ bool serve_agent_run(serve *s)
         return false;
     }
     notify_fetching(s);
-    const char *path = choose_model(s->options, buf);
+    const char *path =
+        fetch_default(s->options, signals_child_wait) ? choose_model(s->options, buf) : NULL;
     notify_fetched(s);
     if (path == NULL) {
         return false;

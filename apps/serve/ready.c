@@ -94,8 +94,10 @@ void serve_ready_text(const serve *s, whim_str *out)
                     whim_str_text(&url), whim_str_text(&url), whim_str_text(&url));
     serve_kv_dir_text(s, out);
     if (is_default_model(s)) {
-        whim_str_append(out, "  note      135M parameters: a demo; for real work: make serve "
-                             "MODEL=auto, MODEL=qwen3:4b, or MODEL=path\n");
+        whim_str_printf(out, "  note      135M parameters: a demo; for real work: %s\n",
+                        s->options->fetch != NULL /* which make serve gives */
+                            ? "make serve MODEL=auto, MODEL=qwen3:4b, or MODEL=path"
+                            : "whimbrel serve auto, whimbrel serve qwen3:4b, or a path");
     }
     append_reach(s, out);
     append_try(s, whim_str_text(&url), out);

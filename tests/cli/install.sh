@@ -29,6 +29,12 @@ else
     skip "systemd takes the unit" "there is no systemd-analyze"
 fi
 
+tools=$place/lib/whimbrel/tools
+expect_same "what fetches the default model runs from there" \
+    "$(WHIMBREL_CACHE="$TEST_TMP/no cache" "$tools/fetch-default-model" --is-there; echo $?) $(ls "$tools" | tr '\n' ' ')" \
+    "1 cache-dir fetch-default-model fetch-wheel "
+expect_same "and has the draft" "$(diff -r "$source/drafts" "$tools/../drafts")" ""
+
 echo 'WHIMBREL_ARGS="--port 9"' >"$TEST_TMP/etc/default/whimbrel"
 run_tool env "${settings[@]}" "$source/tools/install-files" install
 expect_same "settings that were changed are kept" "$(<"$TEST_TMP/etc/default/whimbrel")" 'WHIMBREL_ARGS="--port 9"'
@@ -67,6 +73,8 @@ if command -v dpkg-deb >/dev/null && command -v dpkg-shlibdeps >/dev/null; then
     expect_same "package: the program runs" "$("$TEST_TMP/deb/usr/bin/whimbrel" --version)" "$("$WHIMBREL" --version)"
     expect_same "package: sums" "$(cd "$TEST_TMP/deb" && dpkg-deb --ctrl-tarfile "$deb" | tar -xO ./md5sums |
         md5sum -c --quiet 2>&1)" ""
+    expect_same "package: it can fetch the default model" \
+        "$(find "$TEST_TMP/deb/usr/lib/whimbrel/tools" -perm 755 -name fetch-default-model -printf %f)" fetch-default-model
     expect_same "package: all is root's" "$(dpkg-deb -c "$deb" | awk '$2 != "root/root"')" ""
 else
     skip "a Debian package" "there is no dpkg-deb or dpkg-shlibdeps"

@@ -15,7 +15,11 @@ unset PREFIX
 pack()
 {
     local root=$TEST_TMP/pack/whimbrel-$1-$machine
-    mkdir -p "$root/bin" "$root/share/man/man1" "$root/share/doc/whimbrel"
+    mkdir -p "$root/bin" "$root/share/man/man1" "$root/share/doc/whimbrel" "$root/lib/whimbrel/tools"
+    printf '#!/bin/sh\necho "the stand-in fetches"\nmkdir -p "$WHIMBREL_CACHE" && cp "%s" "$WHIMBREL_CACHE/%s"\n' \
+        "$(realpath "$data/llama-mixed-gguf/model.gguf")" SmolLM2-135M-Instruct.Q4_1.gguf \
+        >"$root/lib/whimbrel/tools/fetch-default-model"
+    chmod 755 "$root/lib/whimbrel/tools/fetch-default-model"
     if [[ $1 == "$version" ]]; then
         cp "$WHIMBREL" "$root/bin/whimbrel"
         echo new >"$root/share/doc/whimbrel/new page"
@@ -54,7 +58,18 @@ expect "a newer version in its place" 0 out "installed whimbrel $version in" out
 expect_same "the program runs" "$("$HOME/.local/bin/whimbrel" --version)" "whimbrel $version"
 expect_same "what only the old one had is gone" \
     "$(cd "$HOME/.local" && find . -type f | sort | tr '\n' ' ')" \
-    "./bin/whimbrel ./share/doc/whimbrel/new page ./share/man/man1/whimbrel.1 ./share/whimbrel/installed-files "
+    "./bin/whimbrel ./lib/whimbrel/tools/fetch-default-model ./share/doc/whimbrel/new page ./share/man/man1/whimbrel.1 ./share/whimbrel/installed-files "
+ask=(run --ids "1 2 3" -n 4 --temp 0)
+run_it "${ask[@]:0:1}" "$data/llama-mixed-gguf/model.gguf" "${ask[@]:1}" -q
+want=$out
+WHIMBREL=$HOME/.local/bin/whimbrel WHIMBREL_CACHE=$TEST_TMP/cache run_it "${ask[@]}"
+expect "without the default model: what was installed with it fetches it" 0 err "the stand-in fetches"
+expect_same "and then it is used" "$out" "$want"
+WHIMBREL=$HOME/.local/bin/whimbrel WHIMBREL_CACHE=$TEST_TMP/cache run_it "${ask[@]}"
+[[ $rc == 0 && $err != *stand-in* ]] && ok "once" || bad "once" "$rc: $err"
+rm -r "$TEST_TMP/cache"
+WHIMBREL=$HOME/.local/bin/whimbrel WHIMBREL_CACHE=$TEST_TMP/cache run_it "${ask[@]}" -q
+[[ $rc == 0 && $err != *stand-in* ]] && ok "quietly with -q" || bad "quietly with -q" "$rc: $err"
 echo mine >"$HOME/.local/bin/other"
 install_it uninstall
 expect "uninstall" 0 out "whimbrel is gone from $HOME/.local"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Which model, where nobody names one: what `serve` offers on a terminal (tmux) and what `auto` takes. The hub is one on
-# loopback; it has the default model's file under the name of another, because a server needs a whole one.
+# loopback; it has the default model's file under the names of all others, because a server needs a whole one.
 given=${TEST_TMP:-}
 . "$(dirname "$0")/common.bash"
 
@@ -26,13 +26,16 @@ trap leave EXIT
 program=$(realpath "$WHIMBREL")
 mkdir -p "$TEST_TMP/own"
 ln -s "$model" "$TEST_TMP/own/"
-python3 - "$cli/../hub" "$model" >"$TEST_TMP/url" <<'PY' &
-import sys, time
+python3 - "$cli/../hub" "$model" "$cli/../../apps/local/models.def" >"$TEST_TMP/url" <<'PY' &
+import re, sys, time
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 from fakehub import Hub, Repo
 data = open(sys.argv[2], "rb").read()
-with Hub(Repo("Qwen/Qwen3-0.6B-GGUF", {"Qwen3-0.6B-Q8_0.gguf": data})) as hub:
+with open(sys.argv[3]) as models:
+    rows = re.findall(r'^WHIM_MODEL\("[^"]*", "([^"]*)", "([^"]*)"', models.read(), re.M)
+repos = [Repo(name, {f"{name.split('/')[1].removesuffix('-GGUF')}-{pick}.gguf": data}) for name, pick in rows]
+with Hub(*repos) as hub:
     print(hub.url, flush=True)
     time.sleep(1200)
 PY
@@ -50,7 +53,7 @@ open_whimbrel()
     tmux=(tmux -S "$TEST_TMP/tmux$((n_open += 1))" -f /dev/null)
     mkdir -p "$TEST_TMP/$1"
     "${tmux[@]}" new-session -d -s t -x 130 -y 50 \
-        "trap : INT; env ${vars:-} LC_ALL=C.UTF-8 no_proxy='*' WHIMBREL_CACHE='$TEST_TMP/own' HF_HUB_CACHE='$TEST_TMP/$1' \
+        "trap : INT; env ${vars:-} LC_ALL=C.UTF-8 no_proxy='*' WHIMBREL_CACHE='${cache:-$TEST_TMP/own}' HF_HUB_CACHE='$TEST_TMP/$1' \
          HF_ENDPOINT=${endpoint-$url} '$program' ${*:2}; echo EXIT=\$?; sleep 600"
 }
 open_serve()
@@ -119,14 +122,51 @@ vars="CI=true" open_serve one
 shows "a test machine is not asked" "ready: http"
 [[ $(screen) == *"No MODEL"* ]] && bad "CI: not asked" "$(screen)" || ok "CI: not asked"
 
+# Neither the default model nor what fetches it: the first of the others takes its place.
+cache=$TEST_TMP/empty open_serve two
+shows "without the default model it is not offered" "  1  qwen3:0.6b" "Enter takes qwen3:0.6b"
+[[ $(screen) == *"the default"* ]] && bad "not at all" "$(screen)" || ok "not at all"
+keys Enter
+shows "Enter takes the first" "ready: http" "model     Qwen/Qwen3-0.6B-GGUF"
+cache=$TEST_TMP/empty open_serve two --ask-time 1
+shows "so does waiting" "nobody answered: qwen3:0.6b" "ready: http" "model     Qwen/Qwen3-0.6B-GGUF"
+cache=$TEST_TMP/empty endpoint=http://127.0.0.1:9 open_serve none
+shows "with nothing at all it says what to do" "whimbrel run qwen3:0.6b" "make model" "EXIT=1"
+# An installed program has the tool.
+mkdir -p "$TEST_TMP/place/bin" "$TEST_TMP/place/lib/whimbrel/tools"
+cp "$program" "$TEST_TMP/place/bin/"
+printf '#!/bin/sh\nmkdir -p "$WHIMBREL_CACHE" && ln -s "%s" "$WHIMBREL_CACHE/"\n' "$model" \
+    >"$TEST_TMP/place/lib/whimbrel/tools/fetch-default-model"
+chmod 755 "$TEST_TMP/place/lib/whimbrel/tools/fetch-default-model"
+built=$program program=$TEST_TMP/place/bin/${program##*/}
+cache=$TEST_TMP/empty open_serve two
+shows "an installed one offers the default model" "  1  the default" "0.1 GB to fetch" "waiting 60 s:"
+keys Enter
+shows "and fetches it" "ready: http" "135M parameters: a demo; for real work: whimbrel serve auto"
+program=$built
+
 # In the background a read would stop it for ever.
 open_serve one --ask-time 0
 shows "not asked with --ask-time 0" "ready: http"
 
-# Without a terminal: never.
+# Without a terminal: never, though a hub is in reach.
 export WHIMBREL_CACHE=$TEST_TMP/own HF_ENDPOINT=$url no_proxy='*' HF_HUB_CACHE=$TEST_TMP/three
-run_it run auto "Say hi." -n 4 --temp 0 # a larger machine takes another, which this hub does not have
-expect "auto fetches what fits best" $rc err "auto: qwen3" err "to fetch" err "tokens/s"
+"$program" serve --port 0 </dev/null >"$TEST_TMP/piped.log" 2>&1 &
+piped=$!
+for _ in $(seq 3000); do
+    grep -q "135M parameters: a demo" "$TEST_TMP/piped.log" && break
+    kill -0 $piped 2>/dev/null || break
+    sleep 0.1
+done
+rc=0 out=$(<"$TEST_TMP/piped.log")
+expect "serve without a terminal takes the default model" 0 out "ready: http" out "model     SmolLM2-135M-Instruct"
+[[ $out == *"No MODEL"* ]] && bad "and does not ask" "$out" || ok "and does not ask"
+kill $piped
+wait $piped
+run_it run auto "Say hi." -n 4 --temp 0 # which one depends on the machine
+expect "auto fetches what fits best" 0 err "auto: qwen3" err "GB to fetch" err "tokens/s"
+best=$(sed -n 's/^auto: [^ ]* (\([^:]*\):.*/\1/p' <<<"$err" | head -1)
+expect_same "what it named is in the cache now" "$(ls "$HF_HUB_CACHE" | grep ^models)" "models--${best/\//--}"
 HF_ENDPOINT=http://127.0.0.1:9 HF_HUB_CACHE=$TEST_TMP/two run_it run auto "Say hi." -n 4 --temp 0
 expect "auto takes what is in the cache" 0 err "auto: qwen3:0.6b (Qwen/Qwen3-0.6B-GGUF:Q8_0), in the cache"
 HF_ENDPOINT=http://127.0.0.1:9 HF_HUB_CACHE=$TEST_TMP/none run_it run auto "Say hi." -n 4 --temp 0

