@@ -510,7 +510,7 @@ $(UNIT): $(B)/%: $(B)/obj/%.o $(call obj,$(SUPPORT_SRC)) $(or $(TEST_LIB),$(LIB)
 	$(call say,LD,$@)
 	$(call link,$(TEST_PATH),$(UNIT_LIBS))
 # What the program has for itself is tested with its own objects.
-$(filter $(B)/tests/unit/apps/%,$(UNIT)): $(call obj,$(wildcard apps/options/*.c) apps/bench/dummy_gguf.c apps/chat/prose.c apps/chat/flow.c apps/kv/difference.c apps/local/catalogue.c apps/local/table.c)
+$(filter $(B)/tests/unit/apps/%,$(UNIT)): $(call obj,$(wildcard apps/options/*.c) apps/bench/dummy_gguf.c apps/chat/prose.c apps/chat/flow.c apps/kv/difference.c apps/local/catalogue.c apps/local/fit.c apps/local/table.c apps/serve/kv_keep.c)
 $(filter $(B)/tests/unit/comm/ucx_%,$(UNIT)): | $(MODULES)
 # These count the work of templates: counted objects come before the library, which has the same functions.
 $(B)/tests/unit/jinja/cost_test $(B)/tests/fuzz/fuzz_template_cost $(REPLAY): $(COUNTED)

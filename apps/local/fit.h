@@ -4,8 +4,6 @@
 #ifndef WHIM_APPS_LOCAL_FIT_H
 #define WHIM_APPS_LOCAL_FIT_H
 
-#include "cmd.h"
-#include "hub_model.h"
 #include "local/catalogue.h"
 
 #include <stdbool.h>
@@ -38,6 +36,9 @@ typedef struct fit_list {
 /* Measure the machine and find what fits; models that are not in the cache only where the hub
  * answers. False after a complaint. */
 bool fit_find(fit_list *list);
+
+/* Add a row if it fits the room of the list. Threads: any, a list at a time. */
+void fit_consider(fit_list *list, const catalogue_row *row, bool cached);
 
 /* The best to take unasked that is as quick as one reads, or else the quickest: of those in the
  * cache, or of all when none is there; NULL: none fits. `better`: one that would be better still,

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where pages of keys and values are kept over a restart. */
+#include "serve/kv_keep.h"
 #include "serve/serve.h"
 
 #include "base/os/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Pages on their way to the disk take up to 64 MiB: on a small machine the model needs them more,
- * and what nobody asked for refuses no start. */
-#define LEAST_MEMORY (INT64_C(1) << 30)
 
 static void unused(serve *s, const char *why)
 {
@@ -27,8 +24,8 @@ bool serve_kv_dir_insist(const whim_options *options, char dir[MODEL_PATH_MAX])
     const char *asked = serve_kv_dir_asked(options);
     bool ok = true;
     if (asked != NULL && asked[0] == '\0') {
-        complain(EXIT_USAGE, "no folder keeps pages (--no-kv-dir, or WHIMBREL_KV_DIR is empty); "
-                             "--kv-dir names one");
+        complain(EXIT_USAGE, "--no-kv-dir, or an empty WHIMBREL_KV_DIR, says that pages are kept "
+                             "nowhere, but this command needs their folder: give --kv-dir FOLDER");
         return false;
     }
     if (asked != NULL) {
@@ -46,15 +43,14 @@ bool serve_kv_dir_insist(const whim_options *options, char dir[MODEL_PATH_MAX])
 void serve_kv_dir_choose(serve *s)
 {
     const char *asked = serve_kv_dir_asked(s->options);
+    const char *reason = kv_keep_reason(s->nodes.cfg.n_node, whim_os_mem_available());
     whim_str why = {0};
     s->kv_dir[0] = '\0';
     s->kv_dir_is_ours = asked == NULL;
     if (asked != NULL) {
         snprintf(s->kv_dir, sizeof s->kv_dir, "%s", asked);
-    } else if (s->nodes.cfg.n_node > 1) {
-        unused(s, "each machine would need a folder of its own; --kv-dir names it");
-    } else if (whim_os_mem_available() < LEAST_MEMORY) {
-        unused(s, "less than 1 GiB of memory is available; --kv-dir insists");
+    } else if (reason != NULL) {
+        unused(s, reason);
     } else if (!cache_place("kv", s->kv_dir, (int64_t)sizeof s->kv_dir, &why)) {
         s->kv_dir[0] = '\0';
         unused(s, whim_str_text(&why));

@@ -98,14 +98,19 @@ void whim_disk_space_list(const char *dir, whim_str *out)
     (void)spaces_look(dir, list_it, out);
 }
 
+int64_t whim_disk_folder_share(int64_t available, int64_t used)
+{
+    int64_t tenth = (available + used) / 10;
+    return tenth < MOST_BYTES ? tenth : MOST_BYTES;
+}
+
 int64_t whim_disk_folder_default(int dir_fd, int64_t used)
 {
     struct statvfs st;
     if (fstatvfs(dir_fd, &st) != 0) {
         return 0;
     }
-    int64_t tenth = ((int64_t)st.f_bavail * (int64_t)st.f_frsize + used) / 10;
-    return tenth < MOST_BYTES ? tenth : MOST_BYTES;
+    return whim_disk_folder_share((int64_t)st.f_bavail * (int64_t)st.f_frsize, used);
 }
 
 int64_t whim_disk_folder_limit(const char *dir)

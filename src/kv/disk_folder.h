@@ -40,8 +40,11 @@ typedef struct whim_disk_others {
 } whim_disk_others;
 whim_disk_others whim_disk_folder_others(const char *dir, const char *own);
 
-/* The default limit for pages, which now take `used` bytes: a tenth of what would be free on the
- * disk without them, and at most 20 GB. */
+/* The default limit for pages, which now take `used` bytes beside `available` ones: a tenth of what
+ * would be free on the disk without them, and at most 20 GB. */
+int64_t whim_disk_folder_share(int64_t available, int64_t used);
+
+/* The same for the disk of an open folder; 0 if it does not say. */
 int64_t whim_disk_folder_default(int dir_fd, int64_t used);
 
 /* The same for a folder that is not open, or does not exist yet. 0 if it cannot be made. */

@@ -44,7 +44,7 @@ expect "kv knows two words" 2 err "kv export FILE [MODEL], or whimbrel kv import
 run_it kv import
 expect "kv wants a file" 2 err "whimbrel kv import FILE [MODEL]"
 run_it kv export "$TEST_TMP/none.kvx" --no-kv-dir
-expect "kv wants a folder" 1 err "--kv-dir names one"
+expect "kv wants a folder" 1 err "give --kv-dir FOLDER"
 run_it run --load-format gguf
 expect "a choice lists its words" 2 err "auto|dummy"
 run_it run --tensors

@@ -111,7 +111,7 @@ def test_what_is_no_prompt_is_named(model, tmp_path):
     file.write_text(json.dumps([text(7, 50), text(8, 600)]))
     said = warm(file, model, "--ctx", 256, "--kv-dir", tmp_path / "kv", code=1)
     assert "prompt 2 of 2: " in said and "context" in said and "those before it are kept" in said
-    assert "--kv-dir names one" in warm(file, model, "--no-kv-dir", code=1)
+    assert "give --kv-dir FOLDER" in warm(file, model, "--no-kv-dir", code=1)
 
 
 def test_a_server_that_runs_can_do_it(model, template, tmp_path):
