@@ -47,8 +47,7 @@ static void add_row(text_table *table, const running_server *s)
     put_memory(&memory, s);
     put_requests(&requests, s);
     put_state(&state, s);
-    /* One connection is ours, which asks. */
-    whim_str_printf(&clients, "%lld", (long long)(s->n_connection > 0 ? s->n_connection - 1 : 0));
+    whim_str_printf(&clients, "%lld", (long long)s->n_connection);
     text_table_add(table,
                    (const char *const[]){whim_str_text(&pid), s->model[0] != '\0' ? s->model : name,
                                          s->url, whim_str_text(&state), whim_str_text(&memory),

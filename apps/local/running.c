@@ -253,6 +253,7 @@ static void take_health(const whim_json_scope *scope, running_server *s)
     for (size_t i = 0; i < sizeof fields / sizeof fields[0] && err == WHIM_ERR_OK; i++) {
         err = whim_json_get_int(scope, fields[i].key, 0, INT64_MAX / 2, fields[i].out);
     }
+    s->n_connection -= s->n_connection > 0 ? 1 : 0; /* ours, which asks */
     if (err == WHIM_ERR_OK) {
         err = whim_json_get_real(scope, "progress", 0, 1, &s->progress);
     }

@@ -47,7 +47,8 @@ typedef struct running_server {
     running_state state;
     double progress; /* of loading, 0 to 1 */
     int64_t uptime_s;
-    int64_t n_connection, n_request, n_running, n_waiting; /* requests: since it started */
+    int64_t n_connection;                    /* of others */
+    int64_t n_request, n_running, n_waiting; /* requests: since it started */
 } running_server;
 
 typedef struct running_list {

@@ -48,6 +48,26 @@ for r in rows:
     assert r['path'].endswith('/model') and r['resident_bytes'] > 1 << 20, r
     assert not r['needs_key'] and r['requests_total'] > 0 and r['running'] == 0, r"
 
+# clients_are N: in the end the table and the JSON say that the second server has so many.
+clients_are()
+{
+    local tries=300 table json
+    for (( ; tries > 0; tries--)); do
+        table=$("$WHIMBREL" ps | awk '$2 == "second" { match($0, / [0-9]+ +[0-9]+ running/); split(substr($0, RSTART), word, " ")
+            print word[1] }')
+        json=$("$WHIMBREL" ps --json | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["connections"])')
+        [[ $table == "$1" && $json == "$1" ]] && break
+        sleep 0.1
+    done
+    expect_same "$1 clients, in both forms" "$table $json" "$1 $1"
+}
+clients_are 0
+url=$("$WHIMBREL" ps --json | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["url"])')
+exec 5<>"/dev/tcp/127.0.0.1/${url##*:}"
+printf 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n' >&5
+clients_are 1
+exec 5>&-
+
 if why=$(python3 - "$TEST_TMP/out" 2>&1 <<'PY'
 import json, sys, urllib.request
 url = json.load(open(sys.argv[1]))[0]["url"]
