@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import time
+import zlib
 
 LIMIT = 60 * float(os.environ.get("SLOW", "1"))  # seconds for anything that should be quick
 KEYS = {  # key -> (code, windowsVirtualKeyCode, text)
@@ -251,6 +252,17 @@ class Page:
         root = self.call("DOM.getDocument")["root"]["nodeId"]
         node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
         self.call("DOM.setFileInputFiles", files=list(map(str, paths)), nodeId=node)
+
+    def pixel(self, x, y):
+        """(red, green, blue) at a place of the view."""
+        png = base64.b64decode(self.call("Page.captureScreenshot", format="png",
+                                         clip={"x": x, "y": y, "width": 1, "height": 1, "scale": 1})["data"])
+        at, data = 8, b""
+        while at < len(png):
+            size, kind = int.from_bytes(png[at:at + 4], "big"), png[at + 4:at + 8]
+            data += png[at + 8:at + 8 + size] if kind == b"IDAT" else b""
+            at += 12 + size
+        return tuple(zlib.decompress(data)[1:4])  # of the first pixel every filter leaves what it is
 
     def shot(self, name, whole=False):
         folder = os.environ.get("SHOTS", "build/test-logs/browser")

@@ -180,6 +180,31 @@ def test_long_headings_of_numbers_leave_room_for_words(profile, fake):
     assert chat.js("document.querySelector('th:nth-child(3)').clientWidth < 120"), "the heading breaks"
 
 
+def test_edges_of_a_long_line_of_code(profile, fake):
+    """The edge where it goes on has a shade; at its end no letter touches the edge."""
+    fake.answers = [["```text\n" + "0123456789" * 40 + "\n```"]]
+    chat = ChatPage(profile, fake.url)
+    chat.ask("A long line, please")
+    settled(chat)
+    pre = f"document.querySelector('{at('code-block')} pre')"
+    left, right, top = chat.js(f"(r => [r.left, r.right, r.top])({pre}.getBoundingClientRect())")
+
+    def shades():
+        """Whether the left and the right edge are darker than the middle, above the line."""
+        ground = chat.pixel((left + right) / 2, top + 1)
+        return [chat.pixel(x, top + 1) != ground for x in (left + 1, right - 2)]
+
+    assert shades() == [False, True]
+    chat.js(f"{pre}.scrollLeft = 200")
+    settled(chat)
+    assert shades() == [True, True]
+    chat.js(f"{pre}.scrollLeft = {pre}.scrollWidth")
+    settled(chat)
+    assert shades() == [True, False]
+    text = f"(r => (r.selectNodeContents({pre}.querySelector('code').firstChild), r.getBoundingClientRect().right))(new Range())"
+    assert 8 <= right - chat.js(text) <= 20
+
+
 LONG_WORD = "0123456789abcdef" * 4
 WORDS = f"""| option | what it does |
 |---|---|

@@ -125,6 +125,31 @@ def test_server_gone_and_back(chat, fake):
     assert chat.ended().strip() == "Two."
 
 
+def test_an_old_error_under_a_new_banner(chat, fake):
+    """What an error says of the server is said as of then, once the banner has other news."""
+    chat.expect("ERR_EMPTY_RESPONSE", "ERR_CONNECTION", "status of 503")
+    now, past = "does not answer", "The server did not answer then."
+    fake.gone = True
+    chat.send("hello")
+    error(chat, "gone")
+    chat.until("document.body.dataset.server === 'gone'")
+    said = error(chat, "gone")
+    assert past not in said and "Check that it runs" in said and now in chat.there("status-banner")
+    fake.loading, fake.gone = 0.4, False
+    chat.press("try-now")
+    chat.until("document.body.dataset.server === 'loading'")
+    assert now not in chat.there("status-banner")
+    said = error(chat, "gone")
+    assert past in said and "Check that it runs" not in said and now not in said
+    fake.loading = None
+    chat.until("document.body.dataset.server === 'ready'")
+    assert past in error(chat, "gone")
+    fake.gone = True  # again: the error and the banner agree
+    chat.js("dispatchEvent(new Event('online'))")
+    chat.until("document.body.dataset.server === 'gone'")
+    assert past not in error(chat, "gone")
+
+
 def test_comes_back_by_itself(profile, fake):
     chat = ChatPage(profile, fake.url)
     chat.expect("ERR_EMPTY_RESPONSE", "ERR_CONNECTION")

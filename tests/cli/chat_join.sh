@@ -249,4 +249,31 @@ open_chat 100 "'$model'" --no-join -n 4
 shows "--no-join loads a model" ".gguf: context"
 open_chat 100 --ctx 512 "'$model'" -n 4
 shows "and so does an option about loading" ".gguf: context 512"
+
+# Beside it one with TLS, which is newer: nobody knows whether its certificate is good, so it is not joined by itself.
+if command -v openssl >/dev/null &&
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -days 2 \
+        -keyout "$TEST_TMP/tls.key" -out "$TEST_TMP/tls.pem" 2>/dev/null &&
+    "$program" serve --help | grep -q -- --tls-cert; then
+    sleep 1.1 # the start is told in seconds
+    "$program" serve "$model" --port 0 --log-format json --tls-cert "$TEST_TMP/tls.pem" --tls-key "$TEST_TMP/tls.key" \
+        >"$TEST_TMP/tls.log" 2>&1 &
+    servers+=($!)
+    for ((i = 0; i < 600; i++)); do
+        grep -q '"event":"ready"' "$TEST_TMP/tls.log" && break
+        sleep 0.2
+    done
+    case $(ps_field url) in
+        https://*)
+            open_chat 100 -n 4
+            shows "beside a newer server with TLS the other one is joined" "joined the server at $ours, which has $name"
+            kill "${servers[-2]}"
+            wait "${servers[-2]}"
+            open_chat 100 "'$model'" -n 4
+            shows "one with TLS alone is not joined" ".gguf: context" ;;
+        *) bad "a server with TLS is told first" "$(tail -2 "$TEST_TMP/tls.log")" ;;
+    esac
+else
+    skip "joining beside a server with TLS" "there is no openssl"
+fi
 finish
