@@ -18,7 +18,8 @@ FORMAT = re.compile(r"%(?= )|%[-+#0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:ll|l|z|h)?[a
 
 
 def squeeze(text):
-    return re.sub(r"\s+", " ", text.replace("`", "").replace("\\", ""))
+    """Without quotes of the page and escapes of C; an end of line is a blank, however it is written."""
+    return re.sub(r"\s+", " ", text.replace("`", "").replace("\\n", " ").replace("\\", ""))
 
 
 def sources():
@@ -114,6 +115,10 @@ def rest():
     return "".join(parts)
 
 
+def escapes(r):
+    r.equal("a line's end in a message is a blank", squeeze(r'the name\n  %s\n\"%s\"'), 'the name %s "%s"')
+
+
 def complete(r):
     with open(PAGE, encoding="utf-8") as f:
         same = f.read() == rest()
@@ -126,4 +131,4 @@ if __name__ == "__main__":
         with open(PAGE, "w", encoding="utf-8") as page:
             page.write(made)
         sys.exit(0)
-    sys.exit(main([messages, complete]))
+    sys.exit(main([messages, escapes, complete]))
