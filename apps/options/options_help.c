@@ -17,6 +17,12 @@ const char *whim_option_group_title(whim_option_group group)
     return group_titles[group];
 }
 
+#define MODEL_IS                                                                            \
+    "MODEL is a directory with config.json and *.safetensors, a .gguf file, "               \
+    "ORG/NAME[@REVISION][:QUANT] on huggingface.co (fetched unless it is in the cache), "   \
+    "a short name such as qwen3:4b, auto (the best that fits this machine), or shape:NAME " \
+    "(a published model's shape, with --load-format dummy). "
+
 const char *whim_options_operand_text(whim_command command)
 {
     switch (command) {
@@ -47,12 +53,16 @@ const char *whim_options_operand_text(whim_command command)
         return "NAME is a model as \"whimbrel list\" shows it: ORG/NAME with all its revisions and "
                "files, ORG/NAME@REVISION, ORG/NAME:QUANT for one GGUF file, or a short name. "
                "Files that another revision uses stay. A model that a server uses is not deleted.";
+    case WHIM_COMMAND_SERVE:
+        return MODEL_IS "Without MODEL, serve asks a person at a terminal which of the models that "
+                        "fit it should take; otherwise it takes the default model in the user's "
+                        "cache.";
+    case WHIM_COMMAND_CHAT:
+        return MODEL_IS "Without MODEL, chat on a terminal joins a server that runs on this "
+                        "machine, if there is one; otherwise it takes the default model in the "
+                        "user's cache.";
     default:
-        return "MODEL is a directory with config.json and *.safetensors, a .gguf file, "
-               "ORG/NAME[@REVISION][:QUANT] on huggingface.co (fetched unless it is in the cache), "
-               "a short name such as qwen3:4b, auto (the best that fits this machine), or "
-               "shape:NAME (a published model's shape, with --load-format dummy). Without MODEL, "
-               "it is the default model in the user's cache.";
+        return MODEL_IS "Without MODEL, it is the default model in the user's cache.";
     }
 }
 
