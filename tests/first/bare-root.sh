@@ -5,7 +5,8 @@
 #   1. a user without sudo and terminal gets the one line that root has to run, and status 1
 #   2. root, with empty package lists: make serve installs, builds, fetches, answers, and ends well with Ctrl-C
 #   3. the user after that: make names the chown line; with a copy of his own, the second start needs no network
-#   4. the tests that need no client packages pass there: setup, check, unit, cli (BARE_STAGES says others)
+#   4. README's commands, one after the other (tests/first/readme.sh)
+#   5. the tests that need no client packages pass there: setup, check, unit, cli (BARE_STAGES says others)
 # Prints one line for each, and `RESULT ...` last. The folder has a blank in its name, and no .git.
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -130,6 +131,11 @@ for suite in "${@:-bookworm trixie}"; do
             ok "a second start without a network" # 92: loopback is down in there
         else
             bad "a second start without a network"
+        fi
+        if inside root net "apt-get install -y -q curl && cd '$dir' && READY_S=$READY_S tests/first/readme.sh"; then
+            ok "README: $(tail -1 "$log")"
+        else
+            bad "README"
         fi
         if inside root net "cd '$dir' && TEST_TIMEOUT=1200 tests/run-tests $STAGES"; then
             ok "tests: $(tail -1 "$log")"
