@@ -6,6 +6,8 @@ usage: schemas.py JUDGE maskbench FOLDER [VOCABULARY]   MaskBench's data: schema
        schemas.py JUDGE suite FOLDER                    a draft's folder of JSON-Schema-Test-Suite
        schemas.py JUDGE walks FOLDER [COUNT]            random answers to MaskBench's schemas, against
                                                         the jsonschema package of PyPI
+       schemas.py JUDGE random [COUNT [SEED]]           COUNT random schemas (10,000), random instances
+                                                        and answers, against the same package
 
 JUDGE is the program schema_judge_test of a build; VOCABULARY a folder with a tokenizer.json.
 Instances are written as Python's json.dumps does. Nothing is fetched."""
@@ -15,9 +17,12 @@ import concurrent.futures
 import glob
 import json
 import os
+import random
 import re
 import subprocess
 import sys
+
+import made_schemas
 
 
 class Judge:
@@ -144,11 +149,56 @@ def walks(program, folder, count="3"):
         print(f"{number:7} {outcome}")
 
 
+def random_part(program, numbers, seed):
+    """Counts of outcomes, and what is wrong. Each schema is made of its number, so that any part gives the same."""
+    import jsonschema
+    judge, total, wrong = Judge(program), collections.Counter(), []
+    for number in numbers:
+        rng = random.Random(f"{seed}/{number}")
+        of_keys = number % 5 < 3
+        schema = (made_schemas.schema_of_keys if of_keys else made_schemas.schema_of_items)(rng)
+        make = made_schemas.object_instance if of_keys else made_schemas.array_instance
+        reason = judge.schema(schema)[0]
+        kind = reason and ("no answer fits them" if reason.startswith("no answer") else kind_of(reason).strip())
+        total[f"schemas refused: {kind}" if reason else "schemas that compile"] += 1
+        if reason is not None:
+            continue
+        validator = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)(schema)
+        for _ in range(75):
+            instance = make(rng) if rng.random() < 0.95 else rng.choice(made_schemas.VALUES)
+            taken = judge.takes(instance)[0]
+            total["instances that are taken" if taken else "instances that are not taken"] += 1
+            if taken and not validator.is_valid(instance):
+                wrong.append((schema, instance))
+        for walk in (1, 2):
+            answer = judge.ask(f"W{rng.randrange(1, 10**6)}")
+            total["answers that end" if answer else "answers that do not end"] += 1
+            if answer and not validator.is_valid(json.loads(answer)):
+                wrong.append((schema, answer))
+    return total, wrong
+
+
+def random_schemas(program, count="10000", seed="1"):
+    parts = [range(i, int(count), 2) for i in range(2)]
+    total, wrong = collections.Counter(), []
+    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+        for part in pool.map(random_part, [program] * 2, parts, [seed] * 2):
+            total += part[0]
+            wrong += part[1]
+    for what, number in total.most_common():
+        print(f"{number:7} {what}")
+    print(f"{len(wrong):7} instances and answers that are taken and not valid")
+    for schema, instance in wrong:
+        print(f"wrong\t{json.dumps(schema)}\t{json.dumps(instance)}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
 def main():
-    modes = {"maskbench": maskbench, "suite": suite, "walks": walks}
-    if len(sys.argv) < 4 or sys.argv[2] not in modes:
+    modes = {"maskbench": maskbench, "suite": suite, "walks": walks, "random": random_schemas}
+    needed = 3 if sys.argv[2:3] == ["random"] else 4
+    if len(sys.argv) < needed or sys.argv[2] not in modes:
         sys.exit(__doc__)
-    modes[sys.argv[2]](sys.argv[1], *sys.argv[3:])
+    sys.exit(modes[sys.argv[2]](sys.argv[1], *sys.argv[3:]))
 
 
 if __name__ == "__main__":

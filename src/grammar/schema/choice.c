@@ -166,31 +166,44 @@ int32_t whim_gb_schema_any_of(whim_grammar_builder *b, const json_t *list, const
     return whim_glist_node(b, &alts, GN_ANY_OF);
 }
 
-/* The choices of a list, each merged for itself; NULL: failed. The caller frees. */
-static json_t *merged_choices(whim_grammar_builder *b, const json_t *list, const gplace *place,
-                              int32_t depth)
+/* Choices of oneOf, each merged for itself, and what is surely true of its values: nothing is known
+ * of a choice that had a part left out, since values of that part fit it, too. */
+typedef struct onechoices {
+    json_t *merged, *known;
+} onechoices;
+
+static void free_choices(onechoices *c)
 {
-    json_t *merged = json_array();
-    for (size_t i = 0; i < json_array_size(list) && merged != NULL; i++) {
+    json_decref(c->merged);
+    json_decref(c->known);
+}
+
+/* False: failed. The caller frees. */
+static bool merge_choices(whim_grammar_builder *b, const json_t *list, const gplace *place,
+                          int32_t depth, onechoices *c)
+{
+    *c = (onechoices){.merged = json_array(), .known = json_array()};
+    bool ok = c->merged != NULL && c->known != NULL;
+    for (size_t i = 0; i < json_array_size(list) && ok; i++) {
         gplace each = {.up = place, .index = (int64_t)i};
-        const json_t *one =
-            whim_gb_schema_merge(b, json_array_get(list, i), json_true(), &each, depth + 1);
-        if (one == NULL || json_array_append(merged, (json_t *)one) != 0) {
-            json_decref(merged);
-            return NULL;
-        }
+        int64_t n_narrowed = b->n_narrowed;
+        json_t *one = (json_t *)whim_gb_schema_merge(b, json_array_get(list, i), json_true(), &each,
+                                                     depth + 1);
+        json_t *known = b->n_narrowed > n_narrowed ? json_true() : one;
+        ok = one != NULL && json_array_append(c->merged, one) == 0 &&
+             json_array_append(c->known, known) == 0;
     }
-    return merged;
+    return ok;
 }
 
 /* A choice of oneOf, and none of the others: those that it may fit besides are negated. */
-static const json_t *only_choice(whim_grammar_builder *b, const json_t *list, const json_t *merged,
+static const json_t *only_choice(whim_grammar_builder *b, const json_t *list, const onechoices *c,
                                  size_t i, const json_t *rest, const gplace *place, int32_t depth)
 {
-    const json_t *choice = with_choice(b, rest, json_array_get(merged, i), place, depth);
+    const json_t *choice = with_choice(b, rest, json_array_get(c->merged, i), place, depth);
     choice = json_is_object(choice) ? as_written(b, choice) : choice;
-    for (size_t k = 0; k < json_array_size(merged) && json_is_object(choice); k++) {
-        if (k == i || whim_schema_excludes(choice, json_array_get(merged, k))) {
+    for (size_t k = 0; k < json_array_size(list) && json_is_object(choice); k++) {
+        if (k == i || whim_schema_excludes(choice, json_array_get(c->known, k))) {
             continue;
         }
         json_t *not_other = json_pack("{s:O}", "not", json_array_get(list, k));
@@ -203,23 +216,26 @@ static const json_t *only_choice(whim_grammar_builder *b, const json_t *list, co
 int32_t whim_gb_schema_one_of(whim_grammar_builder *b, const json_t *list, const json_t *rest,
                               const gplace *place, int32_t depth)
 {
-    json_t *merged = merged_choices(b, list, place, depth), *only = json_array();
+    onechoices c;
+    json_t *only = json_array();
+    bool ok = merge_choices(b, list, place, depth, &c) && only != NULL;
     bool apart = rest == NULL; /* each excludes the others as it stands */
-    for (size_t i = 0; i < json_array_size(merged) && !whim_gb_failed(b); i++) {
+    for (size_t i = 0; i < json_array_size(list) && ok && !whim_gb_failed(b); i++) {
         gplace each = {.up = place, .index = (int64_t)i};
-        for (size_t k = 0; k < json_array_size(merged) && apart; k++) {
+        for (size_t k = 0; k < json_array_size(list) && apart; k++) {
             apart = k == i ||
-                    whim_schema_excludes(json_array_get(merged, i), json_array_get(merged, k));
+                    whim_schema_excludes(json_array_get(c.merged, i), json_array_get(c.known, k));
         }
         const json_t *choice =
-            only_choice(b, list, merged, i, rest != NULL ? rest : json_true(), &each, depth);
-        if (choice != NULL && json_array_append(only, (json_t *)choice) != 0) {
-            whim_gb_no_memory(b);
-        }
+            only_choice(b, list, &c, i, rest != NULL ? rest : json_true(), &each, depth);
+        ok = choice == NULL || json_array_append(only, (json_t *)choice) == 0;
+    }
+    if (!ok && !whim_gb_failed(b)) {
+        whim_gb_no_memory(b);
     }
     int32_t node =
         whim_gb_failed(b) ? -1 : whim_gb_schema_any_of(b, apart ? list : only, NULL, place, depth);
-    json_decref(merged);
+    free_choices(&c);
     json_decref(only);
     return node;
 }

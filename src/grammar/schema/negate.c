@@ -257,6 +257,7 @@ json_t *whim_gb_schema_negate(whim_grammar_builder *b, const json_t *s, const gp
         return NULL;
     }
     negate_into(&n, s, depth);
+    b->n_narrowed += n.left_out != NULL;
     if (json_array_size(n.list) == 0 && n.left_out != NULL) {
         char buf[GPLACE_ROOM];
         (void)whim_gb_fail(b, WHIM_ERR_INVALID,

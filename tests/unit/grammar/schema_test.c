@@ -130,6 +130,21 @@ static void schemas_take_their_texts(void **state)
          "\"unevaluatedProperties\":false}",
          {"{}", "{\"a\":1}", "{\"a\":1,\"b\":1}"},
          {"{\"c\":1}"}},
+        {"{\"properties\":{\"a\":{}},\"anyOf\":[{\"properties\":{\"b\":{\"const\":1}},\"required\":"
+         "[\"b\"]},{\"properties\":{\"c\":{\"const\":2}},\"required\":[\"c\"]}],"
+         "\"unevaluatedProperties\":false}",
+         {"{\"b\":1}", "{\"a\":0,\"c\":2}"},
+         {"{}", "{\"a\":1}", "{\"b\":2}", "{\"b\":1,\"d\":1}", "{\"b\":1,\"c\":3}"}},
+        {"{\"$ref\":\"#/$defs/"
+         "o\",\"unevaluatedProperties\":false,\"$defs\":{\"o\":{\"type\":\"object\",\"properties\":"
+         "{\"a\":{},\"b\":{\"type\":\"null\"}},\"additionalProperties\":true}}}",
+         {"{}", "{\"a\":1}", "{\"x\":[1]}"},
+         {"{\"b\":1}"}},
+        {"{\"$ref\":\"#/$defs/"
+         "o\",\"unevaluatedProperties\":false,\"properties\":{\"c\":{}},\"$defs\":{\"o\":{\"type\":"
+         "\"object\",\"properties\":{\"a\":{},\"b\":{\"type\":\"null\"}}}}}",
+         {"{}", "{\"a\":1}", "{\"c\":1,\"b\":null}", "{\"c\":1,\"a\":1}"},
+         {"{\"b\":1}", "{\"d\":1}", "{\"a\":1,\"d\":1}"}},
         {"{\"type\":\"object\",\"propertyNames\":false}", {"{}"}, {"{\"a\":1}"}},
         {"{\"type\":\"object\",\"properties\":{\"ab\":{},\"x\":{}},\"propertyNames\":{"
          "\"maxLength\":1},\"additionalProperties\":{}}",
@@ -229,6 +244,11 @@ static void schemas_take_their_texts(void **state)
          {"{\"a\":1}", "{\"a\":2}"},
          {"{}", "{\"a\":3}"}},
         {"{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":2}]}", {"1"}, {"2", "3", "1.5"}},
+        /* Only a part of the first choice is known: the second must not hold anyway. */
+        {"{\"type\":\"array\",\"oneOf\":[{\"not\":{\"oneOf\":[{\"required\":[\"a\"]},{\"minItems\":"
+         "1}]}},{\"required\":[\"d\"]}]}",
+         {"[]"},
+         {"[1]", "[1,2]"}},
         {"{\"$ref\":\"#/$defs/%41\",\"$defs\":{\"A\":{\"const\":1}}}", {"1"}, {"2"}},
         {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":"
          "\"integer\"},\"c\":{\"type\":\"integer\"}},\"dependencies\":{\"a\":[\"b\"],\"b\":{"

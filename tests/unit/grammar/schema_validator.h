@@ -43,10 +43,32 @@ static inline bool valid_type(const char *type, const json_t *v)
            (strcmp(type, "null") == 0 && json_is_null(v));
 }
 
-static inline bool valid_same(const json_t *a, const json_t *b)
+/* 1 and 1.0 are one value, inside of others too. */
+static bool valid_same(const json_t *a, const json_t *b)
 {
-    return json_is_number(a) && json_is_number(b) ? json_number_value(a) == json_number_value(b)
-                                                  : json_equal(a, b) != 0;
+    if (json_is_number(a) && json_is_number(b)) {
+        return json_number_value(a) == json_number_value(b);
+    }
+    if (json_is_array(a) && json_array_size(a) == json_array_size(b)) {
+        size_t i = 0;
+        while (i < json_array_size(a) && valid_same(json_array_get(a, i), json_array_get(b, i))) {
+            i++;
+        }
+        return json_is_array(b) && i == json_array_size(a);
+    }
+    if (json_is_object(a) && json_object_size(a) == json_object_size(b)) {
+        const char *key;
+        json_t *value;
+        json_object_foreach((json_t *)a, key, value)
+        {
+            const json_t *other = json_object_get(b, key);
+            if (other == NULL || !valid_same(value, other)) {
+                return false;
+            }
+        }
+        return json_is_object(b);
+    }
+    return json_equal(a, b) != 0;
 }
 
 /* The least or most of something; absent: fine. */
@@ -114,7 +136,22 @@ static inline bool valid_array(const json_t *root, const json_t *s, const json_t
             return false;
         }
     }
-    return valid_bound(s, "minItems", "maxItems", (double)json_array_size(v));
+    const json_t *contains = json_object_get(s, "contains");
+    double n_fit = 0;
+    for (size_t i = 0; i < json_array_size(v) && contains != NULL; i++) {
+        n_fit += valid(root, contains, json_array_get(v, i));
+    }
+    for (size_t i = 0; i < json_array_size(v) && json_is_true(json_object_get(s, "uniqueItems"));
+         i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (valid_same(json_array_get(v, i), json_array_get(v, k))) {
+                return false;
+            }
+        }
+    }
+    bool any = contains == NULL || json_object_get(s, "minContains") != NULL || n_fit > 0;
+    return any && (contains == NULL || valid_bound(s, "minContains", "maxContains", n_fit)) &&
+           valid_bound(s, "minItems", "maxItems", (double)json_array_size(v));
 }
 
 static inline bool valid_scalar(const json_t *s, const json_t *v)
@@ -209,6 +246,94 @@ static inline const json_t *valid_target(const json_t *root, const char *ref)
     return root;
 }
 
+static bool valid_seen(const json_t *root, const json_t *s, const json_t *v, const char *key,
+                       size_t at, bool here);
+
+/* Whether a schema inside of this one, which the value fits, speaks about the member. */
+static inline bool valid_seen_inside(const json_t *root, const json_t *s, const json_t *v,
+                                     const char *key, size_t at)
+{
+    static const char *const lists[] = {"allOf", "anyOf", "oneOf"};
+    static const char *const dependent[] = {"dependencies", "dependentSchemas"};
+    const json_t *ref = json_object_get(s, "$ref"), *condition = json_object_get(s, "if");
+    bool seen = ref != NULL &&
+                valid_seen(root, valid_target(root, json_string_value(ref)), v, key, at, false);
+    for (int k = 0; k < 3; k++) {
+        const json_t *list = json_object_get(s, lists[k]);
+        for (size_t i = 0; i < json_array_size(list); i++) {
+            const json_t *sub = json_array_get(list, i);
+            seen = seen || (valid(root, sub, v) && valid_seen(root, sub, v, key, at, false));
+        }
+    }
+    for (int k = 0; k < 2; k++) {
+        const char *owner;
+        json_t *sub;
+        json_object_foreach(json_object_get(s, dependent[k]), owner, sub)
+        {
+            seen = seen || (json_object_get(v, owner) != NULL && !json_is_array(sub) &&
+                            valid_seen(root, sub, v, key, at, false));
+        }
+    }
+    if (condition != NULL) {
+        bool fits = valid(root, condition, v);
+        seen = seen || (fits && valid_seen(root, condition, v, key, at, false)) ||
+               valid_seen(root, json_object_get(s, fits ? "then" : "else"), v, key, at, false);
+    }
+    return seen;
+}
+
+/* Whether a schema that the value fits speaks about its member: that of the key, or the item at
+ * `at` where there is none. `here`: without what the schema says about those that are left. */
+static bool valid_seen(const json_t *root, const json_t *s, const json_t *v, const char *key,
+                       size_t at, bool here)
+{
+    const json_t *items = json_object_get(s, "items"), *contains = json_object_get(s, "contains");
+    if (!json_is_object(s)) {
+        return false;
+    }
+    if (!here && json_object_get(s, key != NULL ? "unevaluatedProperties" : "unevaluatedItems")) {
+        return true;
+    }
+    if (key == NULL) {
+        bool list = json_is_array(items);
+        const json_t *first = list ? items : json_object_get(s, "prefixItems");
+        const json_t *rest = list ? json_object_get(s, "additionalItems") : items;
+        return at < json_array_size(first) || rest != NULL ||
+               (contains != NULL && valid(root, contains, json_array_get(v, at))) ||
+               valid_seen_inside(root, s, v, key, at);
+    }
+    bool seen = json_object_get(json_object_get(s, "properties"), key) != NULL ||
+                json_object_get(s, "additionalProperties") != NULL;
+    const char *pattern;
+    json_t *sub;
+    json_object_foreach(json_object_get(s, "patternProperties"), pattern, sub)
+    {
+        seen = seen || valid_pattern(pattern, key);
+    }
+    return seen || valid_seen_inside(root, s, v, key, at);
+}
+
+/* What no schema spoke about, where the schema has something to say about it. */
+static inline bool valid_unseen(const json_t *root, const json_t *s, const json_t *v)
+{
+    const json_t *more = json_object_get(s, "unevaluatedProperties"),
+                 *items = json_object_get(s, "unevaluatedItems");
+    const char *key;
+    json_t *value;
+    json_object_foreach(more != NULL ? (json_t *)v : NULL, key, value)
+    {
+        if (!valid_seen(root, s, v, key, 0, true) && !valid(root, more, value)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < json_array_size(v) && items != NULL; i++) {
+        if (!valid_seen(root, s, v, NULL, i, true) && !valid(root, items, json_array_get(v, i))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool valid(const json_t *root, const json_t *s, const json_t *v)
 {
     if (json_is_boolean(s)) {
@@ -227,7 +352,8 @@ static bool valid(const json_t *root, const json_t *s, const json_t *v)
            valid_choice(root, s, v, "anyOf", false) && valid_choice(root, s, v, "oneOf", false) &&
            valid_choice(root, s, v, "allOf", true) && valid_rules(root, s, v) &&
            (!json_is_object(v) || valid_object(root, s, (json_t *)v)) &&
-           (!json_is_array(v) || valid_array(root, s, v)) && valid_scalar(s, v);
+           (!json_is_array(v) || valid_array(root, s, v)) && valid_scalar(s, v) &&
+           valid_unseen(root, s, v);
 }
 
 #endif

@@ -157,7 +157,7 @@ static json_t *make_part(uint64_t key, int32_t depth)
     static const char *const types[] = {"object", "string", "integer", "null", "array"};
     uint64_t r = whim_rng_at(key, 70);
     const char *one = key_name(r), *two = key_name(r / 5);
-    switch (whim_rng_at(key, 71) % (depth < 2 ? 12 : 9)) {
+    switch (whim_rng_at(key, 71) % (depth < 2 ? 13 : 10)) {
     case 0:
         return json_pack("{s:[s]}", "required", one);
     case 1:
@@ -180,8 +180,11 @@ static json_t *make_part(uint64_t key, int32_t depth)
         return json_pack("{s:{s:o}}", "patternProperties", "^[ab]",
                          make_part(whim_rng_key(key, 1), 3));
     case 9:
-        return json_pack("{s:o}", "not", make_part(whim_rng_key(key, 1), depth + 1));
+        return json_pack("{s:[o],s:I}", "prefixItems", make_schema(whim_rng_key(key, 1), 3),
+                         "minItems", (json_int_t)(r % 2));
     case 10:
+        return json_pack("{s:o}", "not", make_part(whim_rng_key(key, 1), depth + 1));
+    case 11:
         return json_pack("{s:[o,o]}", "anyOf", make_part(whim_rng_key(key, 1), depth + 1),
                          make_part(whim_rng_key(key, 2), depth + 1));
     default:
@@ -190,13 +193,57 @@ static json_t *make_part(uint64_t key, int32_t depth)
     }
 }
 
+/* Rules about the items of an array, for itself or beside others. */
+static json_t *make_list(uint64_t key)
+{
+    static const char *const few[] = {"{\"enum\":[1,2,\"x\",null]}", "{\"type\":\"boolean\"}",
+                                      "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4}"};
+    uint64_t r = whim_rng_at(key, 65);
+    json_t *s = json_pack("{s:s}", "type", "array");
+    if (r % 2 == 0) {
+        json_object_set_new(s, "prefixItems", json_pack("[o,b]", make_schema(key, 3), 1));
+    }
+    if (r % 3 == 0) {
+        json_object_set_new(s, "items", make_schema(whim_rng_key(key, 1), 3));
+    } else if (r % 3 == 1) {
+        json_object_set_new(s, "items", json_loads(few[r / 6 % 3], 0, NULL));
+        json_object_set_new(s, "uniqueItems", json_true());
+    }
+    if (r / 18 % 2 == 0) {
+        json_object_set_new(s, "contains", make_schema(whim_rng_key(key, r / 36 % 2), 3));
+        json_object_set_new(s, "minContains", json_integer((json_int_t)(r / 72 % 3)));
+        json_object_set_new(s, "maxContains", json_integer((json_int_t)(r / 72 % 3 + r / 216 % 3)));
+    }
+    return s;
+}
+
+/* A schema that also speaks about what no other one does, of an object or an array. */
+static json_t *make_complete(uint64_t key, json_t *s, json_t *part, json_t *other)
+{
+    static const char *const more = "unevaluatedProperties", *const items = "unevaluatedItems";
+    json_t *rest =
+        whim_rng_at(key, 83) % 4 == 0 ? make_part(whim_rng_key(key, 4), 3) : json_false();
+    switch (whim_rng_at(key, 84) % 3) {
+    case 0:
+        return json_pack("{s:[o],s:[o,o],s:o,s:O}", "allOf", s, "anyOf", part, other, more, rest,
+                         items, rest);
+    case 1:
+        return json_pack("{s:s,s:{s:o},s:[o,o],s:o,s:O}", "$ref", "#/$defs/s", "$defs", "s", s,
+                         "oneOf", part, other, more, rest, items, rest);
+    default: /* inside of others, which speak about keys and items of their own */
+        return json_pack("{s:[{s:[o],s:o,s:O},o],s:[o]}", "anyOf", "allOf", s, more, rest, items,
+                         rest, part, "allOf", other);
+    }
+}
+
 /* A schema with one more rule that it holds to. */
 static json_t *make_held(uint64_t key)
 {
-    json_t *s = make_schema(whim_rng_key(key, 1), 0);
+    json_t *s = whim_rng_at(key, 82) % 4 == 0 ? make_list(whim_rng_key(key, 1))
+                                              : make_schema(whim_rng_key(key, 1), 0);
     uint64_t r = whim_rng_at(key, 80);
     json_t *part = make_part(whim_rng_key(key, 2), 0), *other = make_part(whim_rng_key(key, 3), 0);
-    switch (whim_rng_at(key, 81) % 7) {
+    switch (whim_rng_at(key, 81) % 10) {
     case 0:
         return json_pack("{s:[o,o,o]}", "allOf", s, part, other);
     case 1:
@@ -209,10 +256,12 @@ static json_t *make_held(uint64_t key)
     case 4:
         return json_pack("{s:[o],s:o,s:o}", "allOf", s, "if", part, "then", other);
     case 5:
+        return json_pack("{s:[o],s:o,s:o}", "allOf", s, "if", part, "else", other);
+    case 6:
         return json_pack("{s:[o],s:{s:[s],s:o},s:o}", "allOf", s, "dependencies", key_name(r),
                          key_name(r / 5), key_name(r / 25), part, "not", other);
     default:
-        return json_pack("{s:[o],s:o,s:o}", "allOf", s, "if", part, "else", other);
+        return make_complete(key, s, part, other);
     }
 }
 
