@@ -13,7 +13,12 @@ static const whim_arch_defaults defaults = {.n_vocab = 32000,
                                             .eos = 2,
                                             .has_mlp_bias = true,
                                             .theta = 1e4};
-static const whim_arch_class classes[] = {{"LlamaForCausalLM", "llama", &defaults}, {0}};
+/* The second is the name that the first uploads have, from before Transformers had the class. */
+static const whim_arch_class classes[] = {
+    {"LlamaForCausalLM", "llama", &defaults},
+    {"LLaMAForCausalLM", "llama", &defaults},
+    {0},
+};
 
 static const whim_gguf_arch gguf[] = {{.name = "llama", .qk_paired = true}, {0}};
 
