@@ -237,6 +237,19 @@ static bool check_calls(whim_grammar_builder *b, const whim_grammar *g)
 
 /* --- life ------------------------------------------------------------------------------------- */
 
+/* No answer is left; the schema may still have one, of a part that cannot be written. */
+static void fail_impossible(whim_grammar_builder *b)
+{
+    const char *key = b->left_out;
+    whim_gb_fail(b, WHIM_ERR_INVALID, "%s%s%s%s%s%s",
+                 b->limits.bytes == NULL
+                     ? "no answer can satisfy what is asked for"
+                     : "no answer that this model's tokens can write satisfies what is asked for",
+                 b->impossible.text[0] != '\0' ? ": " : "", b->impossible.text,
+                 *key != '\0' ? " (unless it is the opposite of " : "", key,
+                 *key != '\0' ? ", which is not supported)" : "");
+}
+
 static bool compile(whim_grammar_builder *b, int32_t root, whim_grammar *g)
 {
     g->root_rule = whim_gb_rule(b, NULL, "the answer");
@@ -251,12 +264,7 @@ static bool compile(whim_grammar_builder *b, int32_t root, whim_grammar *g)
         return false;
     }
     if (g->start < 0) {
-        whim_gb_fail(
-            b, WHIM_ERR_INVALID, "%s%s%s",
-            b->limits.bytes == NULL
-                ? "no answer can satisfy what is asked for"
-                : "no answer that this model's tokens can write satisfies what is asked for",
-            b->impossible.text[0] != '\0' ? ": " : "", b->impossible.text);
+        fail_impossible(b);
         return false;
     }
     whim_grammar_find_free(b, g);

@@ -121,6 +121,7 @@ struct whim_grammar_builder {
     int64_t n_choice;     /* choices of schemas merged so far */
     int64_t n_joined;     /* and keys of theirs that were joined */
     int64_t n_narrowed;   /* and opposites of which a part was left out */
+    char left_out[32];    /* the keyword of the last such part, "" for none */
     bool without_calls;   /* what is made is compared with other parts: no rules of its own */
     whim_diag impossible; /* the first schema that no value fits, "" for none */
     gproduct product;     /* made last: the same part is often written many times in a row */

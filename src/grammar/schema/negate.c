@@ -4,6 +4,7 @@
  * grammar of ours can hold is left out: what remains is still invalid by the schema, as asked. */
 #include "grammar/schema/schema.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST_CHOICES = 4096, MOST_COUNT = 1000000000 };
@@ -257,7 +258,10 @@ json_t *whim_gb_schema_negate(whim_grammar_builder *b, const json_t *s, const gp
         return NULL;
     }
     negate_into(&n, s, depth);
-    b->n_narrowed += n.left_out != NULL;
+    if (n.left_out != NULL) {
+        b->n_narrowed++;
+        snprintf(b->left_out, sizeof b->left_out, "%s", n.left_out);
+    }
     if (json_array_size(n.list) == 0 && n.left_out != NULL) {
         char buf[GPLACE_ROOM];
         (void)whim_gb_fail(b, WHIM_ERR_INVALID,
