@@ -3,13 +3,15 @@
 #include "text/bpe.h"
 
 #include "base/alloc.h"
+#include "base/turn.h"
 #include "base/utf8.h"
 
 #include <string.h>
 
 enum {
     NO_RANK = INT32_MAX,
-    SCAN_MAX = 24, /* symbols up to which scanning all pairs beats the heap */
+    SCAN_MAX = 24,         /* symbols up to which scanning all pairs beats the heap */
+    TURN_MERGES = 1 << 15, /* after so many others may have a turn: some 10 ms */
 };
 
 typedef struct whim_bpe_symbol {
@@ -258,6 +260,9 @@ static int64_t merge_by_heap(const whim_bpe *bpe, symbol *s, int64_t n, uint64_t
         s[i].prev = i - 1;
         s[i].next = i + 1 < n ? i + 1 : -1;
         s[i].rank = NO_RANK;
+        if (i % TURN_MERGES == TURN_MERGES - 1) {
+            whim_turn_give();
+        }
         if (i + 1 < n) {
             rank_pair(bpe, &s[i], s[i + 1].id);
         }
@@ -268,8 +273,11 @@ static int64_t merge_by_heap(const whim_bpe *bpe, symbol *s, int64_t n, uint64_t
     for (int64_t i = n_heap / 4; i >= 0 && n_heap > 0; i--) {
         sift_down(heap, n_heap, i, steps);
     }
-    while (n_heap > 0) {
+    for (int64_t n_taken = 1; n_heap > 0; n_taken++) {
         uint64_t top = heap[0];
+        if (n_taken % TURN_MERGES == 0) {
+            whim_turn_give();
+        }
         heap[0] = heap[--n_heap];
         if (n_heap > 0) {
             sift_down(heap, n_heap, 0, steps);

@@ -2,6 +2,7 @@
 /* Spans, round trips, refusals and work of encoding. */
 #include "unit/text/text_fixture.h"
 
+#include "base/turn.h"
 #include "base/utf8.h"
 
 static const char *const tiny = "cat tests/data/text/tiny/flags.json";
@@ -226,6 +227,53 @@ static void work_is_linear(void **state)
     whim_tokenizer_close(tok);
 }
 
+static void count_turn(void *ctx)
+{
+    (*(int64_t *)ctx)++;
+}
+
+/* Long work gives turns, in each of its parts: where a text is cut into words, while words are
+ * merged, and inside one long word. */
+static void long_texts_give_turns(void **state)
+{
+    (void)state;
+    enum { WORDS = 100000, LONG = 1000000, MOST_BETWEEN = 1 << 16 };
+    static const char unit[] = "tide ";
+    const int64_t n = WORDS * (int64_t)(sizeof unit - 1);
+    whim_tokenizer *tok = open_file("xz -dc tests/data/text/qwen3.json.xz");
+    int64_t n_turn = 0, n_cut;
+    char *text = malloc(n > LONG ? (size_t)n : LONG);
+    for (int64_t i = 0; i < n; i++) {
+        text[i] = unit[i % (int64_t)(sizeof unit - 1)];
+    }
+    whim_pieces pieces = {0};
+    whim_matcher *matcher;
+    whim_diag diag = {{0}};
+    assert_int_equal(whim_matcher_create(&matcher), WHIM_ERR_OK);
+    whim_turn_set(count_turn, &n_turn);
+    assert_int_equal(whim_pretokenize(&tok->pre, text, n, true, matcher, &pieces, &diag),
+                     WHIM_ERR_OK);
+    n_cut = n_turn;
+    assert_true(pieces.n >= WORDS && n_cut >= pieces.n / MOST_BETWEEN);
+    whim_ids ids = encode(tok, text, n, (whim_encode_opts){.parse_special = true});
+    assert_true(n_turn - 2 * n_cut >= pieces.n / MOST_BETWEEN);
+    whim_ids_deinit(&ids);
+    whim_bpe_scratch scratch = {0};
+    for (int64_t i = 0; i < LONG; i++) {
+        text[i] = "ab"[i % 2];
+    }
+    n_turn = 0;
+    assert_int_equal(whim_bpe_encode(&tok->bpe, text, LONG, &scratch, &ids), WHIM_ERR_OK);
+    assert_true(n_turn >= 2 * (LONG / MOST_BETWEEN)); /* as it is read, and as it is merged */
+    whim_turn_set(NULL, NULL);
+    whim_bpe_scratch_deinit(&scratch);
+    whim_ids_deinit(&ids);
+    whim_pieces_deinit(&pieces);
+    whim_matcher_free(matcher);
+    free(text);
+    whim_tokenizer_close(tok);
+}
+
 /* No text becomes fewer ids than are told beforehand: not one of the longest token over and over,
  * and not one that the normaliser makes shorter. */
 static void length_tells_the_least(void **state)
@@ -352,6 +400,7 @@ int main(void)
         cmocka_unit_test(spans_do_not_split),
         cmocka_unit_test(bad_spans_and_texts_are_refused),
         cmocka_unit_test(work_is_linear),
+        cmocka_unit_test(long_texts_give_turns),
         cmocka_unit_test(length_tells_the_least),
         cmocka_unit_test(too_long_is_refused_unread),
         cmocka_unit_test(hostile_patterns_end),
