@@ -3,6 +3,7 @@
  * the steps that were paid (tests/support/work.h). Each filter, method, test and operator is tried on
  * large values of every kind, with large arguments; and a template that would run for hours ends
  * having paid all its steps. */
+#include "base/utf8.h"
 #include "jinja/eval.h"
 #include "jinja/template.h"
 #include "support/cmocka.h"
@@ -304,6 +305,31 @@ static void long_work_ends_in_steps(void **state)
     }
 }
 
+/* Nothing above would fail if nothing were counted: blocks of code, and bytes that the C library
+ * is given. */
+static void work_is_counted(void **state)
+{
+    static const char *const sources[] = {
+        "{% for i in range(1000) %}{% endfor %}",
+        "{% for i in range(2000) %}{% endfor %}",
+        "{% set _ = 'a' * 16 %}",
+        "{% set _ = 'a' * 160000 %}",
+    };
+    enum { N = sizeof sources / sizeof sources[0], TIMES = 1000, CHUNKS = 160000 / 16 };
+    bill got[N];
+    whim_diag diag = {{0}};
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(render(sources[i], &got[i], &diag), WHIM_ERR_OK);
+    }
+    assert_true(got[0].blocks > TIMES && got[1].blocks - got[0].blocks > TIMES);
+    assert_true(got[3].blocks - got[2].blocks >= CHUNKS);
+    const int64_t before = whim_work_done();
+    assert_int_equal(whim_utf8_valid_prefix("grüße", 7),
+                     7); /* of src/base, which is counted, too */
+    assert_true(whim_work_done() - before > 1);
+}
+
 /* What is found soon costs little, however much text is behind it: a long document fits. */
 static void many_short_finds_fit(void **state)
 {
@@ -351,6 +377,7 @@ int main(void)
         cmocka_unit_test(statements_pay),
         cmocka_unit_test(sources_cost_their_length),
         cmocka_unit_test(long_work_ends_in_steps),
+        cmocka_unit_test(work_is_counted),
         cmocka_unit_test(many_short_finds_fit),
         cmocka_unit_test(time_is_the_last_line),
     };
