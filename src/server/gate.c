@@ -321,13 +321,13 @@ static uint64_t hash_text(uint64_t h, const char *text)
     return h;
 }
 
-/* Fairness is between addresses, and at one address between keys: one key is often shared by many.
- * No key is empty. */
+/* Fairness is between keys, wherever they are used, and without keys between addresses. */
 static void note_client(const whim_gate *gate, whim_exchange *ex, int32_t key)
 {
     whim_exchange_notes *notes = whim_exchange_get_notes(ex);
-    uint64_t h = hash_text(UINT64_C(14695981039346656037), whim_exchange_request(ex)->client);
-    notes->client = hash_text(h, key >= 0 ? gate->keys[key].text : "");
+    uint64_t h = hash_text(UINT64_C(14695981039346656037), key >= 0 ? "key" : "address");
+    notes->client =
+        hash_text(h, key >= 0 ? gate->keys[key].text : whim_exchange_request(ex)->client);
     notes->may_pass = key >= 0 && gate->keys[key].priority;
 }
 
