@@ -69,11 +69,15 @@ void whim_conn_open(whim_http *http, int fd, const struct in6_addr *address)
     whim_conn_deadline(http, conn, tls != NULL ? limits->header_ns : limits->idle_ns);
 }
 
-static void drop_exchange(whim_http *http, whim_conn *conn)
+void whim_conn_drop_exchange(whim_http *http, whim_conn *conn)
 {
     whim_exchange *ex = conn->ex;
     if (ex != NULL) {
         conn->ex = NULL;
+        if (atomic_load(
+                &ex->is_queued)) { /* or its memory would be nobody's until its turn comes */
+            whim_http_take_back(http, ex);
+        }
         atomic_fetch_sub(&http->n_in_flight, 1);
         atomic_fetch_sub(&http->n_let_in, ex->is_let_in ? 1 : 0);
         whim_exchange_detach(ex);
@@ -86,7 +90,7 @@ void whim_conn_kill(whim_http *http, whim_conn *conn)
         return;
     }
     conn->state = WHIM_CONN_DEAD;
-    drop_exchange(http, conn);
+    whim_conn_drop_exchange(http, conn);
     whim_tls_conn_destroy(conn->tls);
     close(conn->fd);
     whim_str_deinit(&conn->pending);
@@ -102,26 +106,6 @@ void whim_conn_kill(whim_http *http, whim_conn *conn)
     conn->next = http->dead;
     http->dead = conn;
     atomic_fetch_sub(&http->n_connections, 1);
-}
-
-whim_conn *whim_conn_unread(const whim_http *http)
-{
-    const int64_t before = whim_clock_ns() - WHIM_HTTP_UNREAD_NS;
-    whim_conn *best = NULL;
-    int64_t most = WHIM_HTTP_UNREAD_BYTES - 1;
-    for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
-        whim_exchange *ex = conn->ex;
-        if (ex == NULL) {
-            continue;
-        }
-        pthread_mutex_lock(&ex->lock);
-        bool is_unread = ex->reply != WHIM_REPLY_NONE && ex->read_ns <= before;
-        int64_t n = is_unread ? ex->out.cap : 0;
-        pthread_mutex_unlock(&ex->lock);
-        best = n > most ? conn : best;
-        most = n > most ? n : most;
-    }
-    return best;
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -155,14 +139,24 @@ static void end_of_input(whim_http *http, whim_conn *conn)
     }
 }
 
+/* So many bytes at once that few of them belong to a request behind this one: those have to be kept
+ * until this one is answered. */
+static int64_t most_to_read(const whim_conn *conn)
+{
+    const int64_t ahead = conn->state == WHIM_CONN_LINGER ? WHIM_HTTP_SCRATCH : WHIM_HTTP_AHEAD;
+    const int64_t own = conn->ex != NULL ? whim_http_parser_wants(&conn->ex->parser) : 0;
+    return own < WHIM_HTTP_SCRATCH - ahead ? own + ahead : WHIM_HTTP_SCRATCH;
+}
+
 /* Bytes, 0 at the end, -1 when there are none now, -2 when it is broken. */
 static int64_t read_some(whim_http *http, whim_conn *conn)
 {
+    /* TLS gives one record. No part of it may stay behind: nobody would say that it is there. */
     if (conn->tls != NULL && conn->state != WHIM_CONN_LINGER) {
         int64_t n = whim_tls_run(conn->tls, WHIM_TLS_READ, http->scratch, sizeof http->scratch);
         return n >= 0 ? n : n == WHIM_TLS_WANT_READ || n == WHIM_TLS_WANT_WRITE ? -1 : -2;
     }
-    ssize_t n = recv(conn->fd, http->scratch, sizeof http->scratch, MSG_DONTWAIT);
+    ssize_t n = recv(conn->fd, http->scratch, (size_t)most_to_read(conn), MSG_DONTWAIT);
     return n >= 0 ? n : errno == EAGAIN || errno == EINTR ? -1 : -2;
 }
 
@@ -212,7 +206,7 @@ static void finish(whim_http *http, whim_conn *conn)
     bool is_last = atomic_load(&http->is_draining) && conn->pending.len == 0;
     bool goes_on = conn->ex->keeps_alive && !is_last;
     bool was_read = conn->ex->parser.state == WHIM_HTTP_S_DONE;
-    drop_exchange(http, conn);
+    whim_conn_drop_exchange(http, conn);
     if (goes_on) {
         conn->state = WHIM_CONN_IDLE;
         whim_conn_deadline(http, conn, http->cfg.limits.idle_ns);

@@ -121,6 +121,42 @@ void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *
     whim_str_deinit(&body);
 }
 
+/* In place of the exchange that waits: it is another thread's. */
+static bool replace_exchange(whim_http *http, whim_conn *conn)
+{
+    whim_exchange *old = whim_exchange_ref(conn->ex);
+    old->has_head = false; /* the status that is told is the new one's */
+    whim_conn_drop_exchange(http, conn);
+    bool ok = begin_exchange(http, conn);
+    if (ok) {
+        whim_exchange *ex = conn->ex;
+        memcpy(ex->request_id, old->request_id, sizeof ex->request_id);
+        memcpy(ex->client, old->client, sizeof ex->client);
+        atomic_store(&ex->notes.route, atomic_load(&old->notes.route));
+        ex->notes.client = old->notes.client;
+        ex->parser.path = whim_http_copy(old->request.path, strlen(old->request.path));
+        ex->parser.version = old->parser.version;
+        ex->parser.state = WHIM_HTTP_S_DONE; /* all of it was read */
+    }
+    whim_exchange_unref(old);
+    return ok;
+}
+
+void whim_conn_refuse_waiting(whim_http *http, whim_conn *conn, int status, const char *message,
+                              int64_t held)
+{
+    if (!whim_exchange_silence(conn->ex)) {
+        return;
+    }
+    if (!whim_http_take_back(http, conn->ex)) {
+        atomic_store(&conn->ex->n_leaving, held);
+        atomic_fetch_add(&http->bodies->n_leaving, held);
+    }
+    if (replace_exchange(http, conn)) {
+        whim_conn_refuse(http, conn, status, message);
+    }
+}
+
 bool whim_http_is_health(const char *path)
 {
     return strcmp(path, "/livez") == 0 || strcmp(path, "/readyz") == 0 ||
@@ -155,6 +191,17 @@ static bool is_too_many(whim_http *http, const whim_conn *conn)
     return other == NULL;
 }
 
+/* Whether there is any left for it, where those who have more have made way. */
+static bool has_memory(whim_http *http, whim_conn *conn)
+{
+    if (whim_http_is_always_answered(conn->ex->request.path)) {
+        return true;
+    }
+    whim_conn_make_way(http, conn);
+    whim_conn_refuse_heads(http, conn);
+    return !whim_budget_is_over(WHIM_BUDGET_WHOLE);
+}
+
 /* The head is complete: everything that can be refused without the body. */
 static void on_head(whim_http *http, whim_conn *conn, bool has_body)
 {
@@ -166,12 +213,6 @@ static void on_head(whim_http *http, whim_conn *conn, bool has_body)
     atomic_fetch_add(&http->n_requests, 1);
     if (is_too_many(http, conn)) {
         whim_conn_refuse(http, conn, 503, "too many connections");
-        return;
-    }
-    whim_conn_refuse_heads(http, conn);
-    if (whim_budget_is_over(WHIM_BUDGET_WHOLE) && !whim_http_is_always_answered(ex->request.path)) {
-        whim_budget_refuse();
-        whim_conn_refuse(http, conn, 503, "the memory for requests and answers is used up");
         return;
     }
     bool keeps_alive = p->version == 11 ? !p->wants_close : p->wants_keep && !p->wants_close;
@@ -186,6 +227,11 @@ static void on_head(whim_http *http, whim_conn *conn, bool has_body)
     }
     ex->is_let_in = true;
     ex->keeps_alive = keeps_alive;
+    if (!has_memory(http, conn)) {
+        whim_budget_refuse();
+        whim_conn_refuse(http, conn, 503, "the memory for requests and answers is used up");
+        return;
+    }
     if (p->status != 0) {
         whim_conn_refuse(http, conn, p->status, p->message);
         return;
@@ -204,6 +250,7 @@ static void on_request(whim_http *http, whim_conn *conn)
     whim_exchange *ex = conn->ex;
     ex->request.body = whim_str_text(&ex->parser.body);
     ex->request.n_body = ex->parser.body.len;
+    atomic_store(&ex->n_body, ex->parser.body.cap);
     await_reply(http, conn, conn->is_halfway ? WHIM_HTTP_HALFWAY_NS : 0);
     ex->is_let_in = false;
     whim_http_hand_over(http, ex);

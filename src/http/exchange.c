@@ -104,6 +104,7 @@ void whim_exchange_drop_body(whim_exchange *ex)
         atomic_store(&ex->bodies->was_large, true);
     }
     ex->n_counted = 0;
+    atomic_store(&ex->n_body, 0);
 }
 
 void whim_exchange_unref(whim_exchange *ex)
@@ -112,6 +113,7 @@ void whim_exchange_unref(whim_exchange *ex)
         return;
     }
     whim_exchange_drop_body(ex);
+    atomic_fetch_sub(&ex->bodies->n_leaving, atomic_load(&ex->n_leaving));
     whim_http_parser_deinit(&ex->parser);
     whim_bodies_unref(ex->bodies);
     whim_str_deinit(&ex->headers);
@@ -126,6 +128,15 @@ static void tell_status(whim_exchange *ex, int status)
     if (ex->http->cfg.on_status != NULL) {
         ex->http->cfg.on_status(ex->http->cfg.ctx, ex, status);
     }
+}
+
+bool whim_exchange_silence(whim_exchange *ex)
+{
+    pthread_mutex_lock(&ex->lock);
+    bool is_silent = ex->reply == WHIM_REPLY_NONE;
+    ex->conn = is_silent ? NULL : ex->conn;
+    pthread_mutex_unlock(&ex->lock);
+    return is_silent;
 }
 
 void whim_exchange_detach(whim_exchange *ex)

@@ -125,7 +125,7 @@ static bool decode_path(char *path)
     return true;
 }
 
-static char *copy(const char *text, size_t n)
+char *whim_http_copy(const char *text, size_t n)
 {
     char *out = whim_alloc((int64_t)n + 1);
     if (out != NULL) {
@@ -141,7 +141,7 @@ static bool target_parse(whim_http_parser *p, const char *method, const char *ta
     if (strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0) {
         const char *authority = strchr(target, ':') + 3;
         size_t n = strcspn(authority, "/?");
-        p->authority = copy(authority, n);
+        p->authority = whim_http_copy(authority, n);
         if (p->authority == NULL) {
             return fail(p, 503, "out of memory");
         }
@@ -157,8 +157,8 @@ static bool target_parse(whim_http_parser *p, const char *method, const char *ta
     }
     size_t n_path = strcspn(target, "?");
     p->query = target[n_path] == '?' ? target + n_path + 1 : "";
-    p->raw_path = n_path == 0 ? copy("/", 1) : copy(target, n_path);
-    p->path = n_path == 0 ? copy("/", 1) : copy(target, n_path);
+    p->raw_path = n_path == 0 ? whim_http_copy("/", 1) : whim_http_copy(target, n_path);
+    p->path = n_path == 0 ? whim_http_copy("/", 1) : whim_http_copy(target, n_path);
     if (p->raw_path == NULL || p->path == NULL) {
         return fail(p, 503, "out of memory");
     }

@@ -24,6 +24,7 @@
 
 enum {
     WHIM_HTTP_SCRATCH = 65536, /* bytes read at once */
+    WHIM_HTTP_AHEAD = 4096,    /* of them, those that may belong to a request behind this one */
     WHIM_HTTP_LISTEN_MAX = 8,  /* addresses */
     WHIM_HTTP_CLIENTS = 1024,  /* places where clients are counted, by a hash of them */
     WHIM_HTTP_BODIES_MAX = 8,  /* bodies of the largest size that may be in memory at once */
@@ -36,6 +37,9 @@ enum {
  * all, so that others are still answered. */
 enum { WHIM_HTTP_SHARE_LARGE = 5, WHIM_HTTP_SHARE_MIDDLE = 7 };
 #define WHIM_HTTP_SMALL_BODY (INT64_C(32) << 10)
+
+/* From so many eighths on, requests that wait make room. */
+enum { WHIM_HTTP_SHARE_WAITING = 7 };
 
 /* From so many eighths on, replies that are unread for longer make room. */
 enum { WHIM_HTTP_SHARE_UNREAD = 4 };
@@ -66,7 +70,8 @@ typedef enum whim_reply_state {
 typedef struct whim_bodies {
     atomic_int refs; /* the server's and one of each exchange */
     atomic_llong n_bytes;
-    atomic_bool was_large; /* memory should be given back: see whim_http_tidy */
+    atomic_llong n_leaving; /* held by requests that gave way, and will be free when they are */
+    atomic_bool was_large;  /* memory should be given back: see whim_http_tidy */
 } whim_bodies;
 
 struct whim_exchange {
@@ -74,6 +79,9 @@ struct whim_exchange {
     whim_http *http;
     whim_bodies *bodies;
     int64_t n_counted; /* bytes that this one has in bodies; of the I/O thread */
+    /* What it takes beside its head and its reply, when it is there as a whole: its body, what its
+     * handler made and left; and what it holds after it gave way. */
+    atomic_llong n_body, n_kept, n_leaving;
     /* Set before the gate, constant from then on. */
     whim_http_parser parser;
     whim_http_request request;
@@ -104,6 +112,7 @@ struct whim_exchange {
     whim_exchange *wake_next, *work_next;
     bool is_waking;
     int64_t work_number; /* the order in which requests were complete */
+    atomic_bool is_queued;
 };
 
 /* Exchanges in order. */
@@ -213,24 +222,8 @@ void whim_conn_progress(whim_http *http, whim_conn *conn);
 /* Its deadline has passed. */
 void whim_conn_timeout(whim_http *http, whim_conn *conn);
 void whim_conn_kill(whim_http *http, whim_conn *conn);
-/* Where connections of an address are counted. */
-int32_t whim_conn_place(const struct in6_addr *address);
-/* The connection that makes room for a new one: none with a request under way but a slow probe that
- * took one kept for probes, and none of another address that has no more than that of the newcomer
- * (NULL: whoever it is). While there is a place left that is kept for health, the last that came
- * stay, too, if their address has no more than the newcomer's would have: they have had no time to
- * say what they want. First those of the address that has most, and of them those that never sent
- * a byte, then those that wait for their next request, are answered, or have sent a part of a
- * head; of these the one whose time would be over first. NULL: there is none. */
-whim_conn *whim_conn_to_drop(const whim_http *http, const struct in6_addr *newcomer);
-/* Of the addresses that have more connections than this one's, from that which has most, a request
- * that is not there as a whole (the one whose time would be over first), or else one that waits for
- * its reply (the last that came), or else one whose whole reply was not taken for a while (the
- * first that came); NULL: there is none. */
-whim_conn *whim_conn_crowding(const whim_http *http, const whim_conn *own);
-/* The connection with the largest reply, whole or a stream, of which nothing was read for a while,
- * where it holds WHIM_HTTP_UNREAD_BYTES; NULL: there is none. */
-whim_conn *whim_conn_unread(const whim_http *http);
+/* The exchange is over, or the client has gone. */
+void whim_conn_drop_exchange(whim_http *http, whim_conn *conn);
 /* Deadline in ns from now; 0: none. */
 void whim_conn_deadline(whim_http *http, whim_conn *conn, int64_t ns);
 
@@ -242,6 +235,28 @@ int64_t whim_conn_parse(whim_http *http, whim_conn *conn, const char *bytes, int
 /* Answer with an error that HTTP found; the connection ends after it, and is in state REPLY or
  * DEAD now. */
 void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *message);
+/* The same for a request that is there as a whole and waits: whoever has it learns that its client
+ * has gone, and `held` bytes will be free when he has let go. Nothing where its reply has begun. */
+void whim_conn_refuse_waiting(whim_http *http, whim_conn *conn, int status, const char *message,
+                              int64_t held);
+
+/* --- crowd.c: where connections are short ---------------------------------------------------- */
+
+/* Where connections of an address are counted. */
+int32_t whim_conn_place(const struct in6_addr *address);
+/* The connection that makes room for a new one: none with a request under way but a slow probe that
+ * took one kept for probes, and none of another address that has no more than that of the newcomer
+ * (NULL: whoever it is). While there is a place left that is kept for health, the last that came
+ * stay, too, if their address has no more than the newcomer's would have: they have had no time to
+ * say what they want. First those of the address that has most, and of them those that never sent
+ * a byte, then those that wait for their next request, are answered, or have sent a part of a
+ * head; of these the one whose time would be over first. NULL: there is none. */
+whim_conn *whim_conn_to_drop(const whim_http *http, const struct in6_addr *newcomer);
+/* Of the clients that have more connections than this one's, from that which has most, a request
+ * that is not there as a whole (the one whose time would be over first), or else one that waits for
+ * its reply (the last that came), or else one whose whole reply was not taken for a while (the
+ * first that came); NULL: there is none. */
+whim_conn *whim_conn_crowding(const whim_http *http, const whim_conn *own);
 
 /* --- room.c: where memory is short ---------------------------------------------------------- */
 
@@ -249,15 +264,29 @@ void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *
  * make any. */
 void whim_conn_make_room(whim_http *http, whim_conn *conn, int32_t share, int64_t n);
 
+/* The head of this one is whole, and it was let in: where little memory is left, requests of the
+ * client that holds most give way to it, where that is more than its own holds: unfinished ones,
+ * the largest first, then those that wait, the newest first. */
+void whim_conn_make_way(whim_http *http, whim_conn *conn);
+
 /* The head of this one is whole: where all memory is taken, unfinished ones that are larger make
  * room. */
 void whim_conn_refuse_heads(whim_http *http, const whim_conn *conn);
 
-/* --- http.c ----------------------------------------------------------------------------------- */
+/* Of the client that holds most, the connection with the largest reply, whole or a stream, of which
+ * nothing was read for a while, where it holds WHIM_HTTP_UNREAD_BYTES; NULL: there is none. */
+whim_conn *whim_conn_unread(const whim_http *http);
+
+/* --- work.c: handler threads ------------------------------------------------------------------ */
+
+void whim_http_run_handler(void *http);
+void whim_http_stop_handlers(whim_http *http);
 
 /* Let a handler thread have the exchange, which is counted in n_let_in until the handler comes
  * back. */
 void whim_http_hand_over(whim_http *http, whim_exchange *ex);
+/* No handler is to have the exchange any more; false: one has it, or had it. I/O thread. */
+bool whim_http_take_back(whim_http *http, whim_exchange *ex);
 /* Whether it has what is kept for the case that others have all: connections, memory. */
 bool whim_http_is_always_answered(const char *path);
 /* The share of the memory for requests that one with such a body may draw on. */
@@ -273,6 +302,8 @@ void whim_bodies_unref(whim_bodies *bodies);
 int64_t whim_exchange_flush(whim_exchange *ex);
 /* Queue or send bytes that are no part of the reply (100 Continue). */
 void whim_exchange_send_raw(whim_exchange *ex, const char *bytes);
+/* Nothing is said on its connection from now on; false: the reply has begun. I/O thread. */
+bool whim_exchange_silence(whim_exchange *ex);
 /* Off its connection: calls on_close and drops the connection's reference. I/O thread. */
 void whim_exchange_detach(whim_exchange *ex);
 

@@ -36,6 +36,12 @@ bool whim_http_parser_begun(const whim_http_parser *p)
     return p->state > WHIM_HTTP_S_START;
 }
 
+int64_t whim_http_parser_wants(const whim_http_parser *p)
+{
+    bool is_in_data = p->state == WHIM_HTTP_S_BODY || p->state == WHIM_HTTP_S_CHUNK_DATA;
+    return is_in_data ? p->n_left : 0;
+}
+
 const char *whim_http_parser_method(const whim_http_parser *p)
 {
     return whim_str_text(&p->head);

@@ -76,6 +76,9 @@ whim_http_parsed whim_http_parser_feed(whim_http_parser *p, const char *bytes, i
 /* Whether bytes of a request have arrived (empty lines before it do not count). */
 bool whim_http_parser_begun(const whim_http_parser *p);
 
+/* So many of the bytes that come next belong to this request, as far as it is known. */
+int64_t whim_http_parser_wants(const whim_http_parser *p);
+
 const char *whim_http_parser_method(const whim_http_parser *p);
 /* The first value of a header, name in any case, or NULL. */
 const char *whim_http_parser_header(const whim_http_parser *p, const char *name);
@@ -99,6 +102,9 @@ int whim_http_parser_fail(whim_http_parser *p, int status, const char *message);
 /* Take a byte of a line, and append it unless `out` is NULL. The length of the line without CR LF
  * when it is whole; -1: it is not, or a fault was noted. */
 int64_t whim_http_line_take(whim_http_parser *p, whim_str *out, unsigned char c);
+
+/* A text of its own; NULL without memory. */
+char *whim_http_copy(const char *text, size_t n);
 
 /* What the complete head means: lengths, target, what is refused; false when a fault was noted. */
 bool whim_http_head_finish(whim_http_parser *p);

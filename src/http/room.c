@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that come slowly, or never to their end, may hold all that requests may have. Where
- * memory or connections are short, those of the client that holds most make room for the one that
- * goes on. */
+/* Requests that come slowly, or wait long, may hold all that requests may have. Where memory is
+ * short, those of the client that holds most make room for the one that goes on. */
 #include "base/heap/budget.h"
 #include "http/internal.h"
-
-#include <string.h>
 
 static const char greedy[] = "memory is short, and this client holds most of it";
 
@@ -17,74 +14,157 @@ static bool is_within(int32_t share, int64_t bytes)
     return allows;
 }
 
+/* --- who holds what --------------------------------------------------------------------------- */
+
 static int32_t client_of(const whim_conn *conn)
 {
-    return (int32_t)(conn->ex->notes.client % WHIM_HTTP_CLIENTS);
+    uint64_t client = conn->ex != NULL ? conn->ex->notes.client : 0;
+    return client != 0 ? (int32_t)(client % WHIM_HTTP_CLIENTS) : conn->place;
 }
 
-/* --- bodies ----------------------------------------------------------------------------------- */
-
-/* What each client's unfinished bodies hold. */
-typedef struct held {
-    int64_t bytes[WHIM_HTTP_CLIENTS];
-} held;
-
-static held held_by(const whim_http *http)
+/* Of a request that is not there as a whole the I/O thread has the body; else its handler has. */
+static int64_t body_of(const whim_conn *conn)
 {
-    held all = {{0}};
+    return conn->state == WHIM_CONN_REPLY ? atomic_load(&conn->ex->n_body)
+                                          : conn->ex->parser.body.cap;
+}
+
+static int64_t held_by(const whim_conn *conn)
+{
+    whim_exchange *ex = conn->ex;
+    int64_t n = (int64_t)sizeof *conn + conn->pending.cap;
+    if (ex != NULL) {
+        const whim_http_parser *p = &ex->parser;
+        n += (int64_t)sizeof *ex + p->head.cap + p->cap_field * (int64_t)sizeof *p->fields;
+        n += body_of(conn) + atomic_load(&ex->n_kept);
+        pthread_mutex_lock(&ex->lock);
+        n += ex->out.cap;
+        pthread_mutex_unlock(&ex->lock);
+    }
+    return n;
+}
+
+/* What each client's connections hold. */
+typedef struct shares {
+    int64_t bytes[WHIM_HTTP_CLIENTS];
+} shares;
+
+static shares shares_of(const whim_http *http)
+{
+    shares all = {{0}};
     for (const whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
-        if (conn->state == WHIM_CONN_BODY) {
-            all.bytes[client_of(conn)] += conn->ex->parser.body.cap;
-        }
+        all.bytes[client_of(conn)] += held_by(conn);
     }
     return all;
 }
 
-/* Of the client whose bodies hold most, where that is more than this one's would with `more`, the
- * largest; NULL: there is none. */
-static whim_conn *greediest(const whim_http *http, const held *all, const whim_conn *own,
-                            int64_t more)
+/* --- requests that give way ------------------------------------------------------------------- */
+
+/* Which ones may. */
+typedef enum givers {
+    GIVE_AT_ONCE, /* whose memory is free at once: not there as a whole, or no handler has them */
+    GIVE_SOON /* those, too, that a handler or the model has, and of whose reply nothing is said */
+} givers;
+
+static bool may_give(const whim_conn *conn, givers which)
 {
-    int64_t most = all->bytes[client_of(own)] + more;
+    if (conn->state == WHIM_CONN_HEAD || conn->state == WHIM_CONN_BODY) {
+        return true;
+    }
+    if (conn->state != WHIM_CONN_REPLY || atomic_load(&conn->ex->is_queued)) {
+        return conn->state == WHIM_CONN_REPLY;
+    }
+    pthread_mutex_lock(&conn->ex->lock);
+    bool is_silent = conn->ex->reply == WHIM_REPLY_NONE;
+    pthread_mutex_unlock(&conn->ex->lock);
+    return which == GIVE_SOON && is_silent;
+}
+
+/* Of one client: unfinished ones first, the largest of them; then those that wait, the newest. */
+static bool gives_before(const whim_conn *a, const whim_conn *b)
+{
+    bool a_waits = a->state == WHIM_CONN_REPLY, b_waits = b->state == WHIM_CONN_REPLY;
+    return a_waits != b_waits ? b_waits
+           : a_waits          ? a->asked_ns > b->asked_ns
+                              : held_by(a) > held_by(b);
+}
+
+/* Of the client that holds most, where that is more than this one's would with `more`; NULL: there
+ * is none. */
+static whim_conn *greediest(const whim_http *http, const shares *all, const whim_conn *own,
+                            givers which, int64_t more)
+{
+    const int32_t self = client_of(own);
+    int64_t most = all->bytes[self] + more;
     whim_conn *best = NULL;
     for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
-        if (conn->state != WHIM_CONN_BODY || all->bytes[client_of(conn)] < most) {
+        int64_t n = all->bytes[client_of(conn)];
+        if (client_of(conn) == self || n < most || !may_give(conn, which)) {
             continue;
         }
-        bool is_larger = best == NULL || all->bytes[client_of(conn)] > most ||
-                         conn->ex->parser.body.cap > best->ex->parser.body.cap;
-        best = is_larger ? conn : best;
-        most = all->bytes[client_of(conn)];
+        best = best == NULL || n > most || gives_before(conn, best) ? conn : best;
+        most = n;
     }
     return best;
 }
 
-/* Whether it would be enough if all who hold more gave all of it. */
-static bool may_help(const held *all, const whim_conn *own, int32_t share, int64_t more)
+/* Whether it would be enough if all who hold more gave all that they can. */
+static bool may_help(const whim_http *http, const shares *all, const whim_conn *own, givers which,
+                     int32_t share, int64_t more)
 {
-    int64_t others = 0, most = all->bytes[client_of(own)] + more;
-    for (int32_t i = 0; i < WHIM_HTTP_CLIENTS; i++) {
-        others += all->bytes[i] >= most ? all->bytes[i] : 0;
+    const int32_t self = client_of(own);
+    int64_t others = 0;
+    for (const whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
+        bool is_greedier =
+            client_of(conn) != self && all->bytes[client_of(conn)] >= all->bytes[self] + more;
+        others += is_greedier && may_give(conn, which) ? held_by(conn) : 0;
     }
     return is_within(share, more - others);
+}
+
+static void give_way(whim_http *http, whim_conn *conn)
+{
+    if (conn->state == WHIM_CONN_HEAD) {
+        whim_conn_kill(http, conn);
+    } else if (conn->state == WHIM_CONN_BODY) {
+        whim_conn_refuse(http, conn, 503, greedy);
+        whim_exchange_drop_body(conn->ex);
+    } else {
+        whim_conn_refuse_waiting(http, conn, 503, greedy, held_by(conn));
+    }
+}
+
+/* Until there is room for `more` within the share. */
+static void make_room(whim_http *http, whim_conn *conn, givers which, int32_t share, int64_t more)
+{
+    shares all = shares_of(http);
+    whim_conn *other;
+    if (!may_help(http, &all, conn, which, share, more)) {
+        return;
+    }
+    while (!is_within(share, more - atomic_load(&http->bodies->n_leaving)) &&
+           (other = greediest(http, &all, conn, which, more)) != NULL) {
+        all.bytes[client_of(other)] -= held_by(other);
+        give_way(http, other);
+    }
 }
 
 void whim_conn_make_room(whim_http *http, whim_conn *conn, int32_t share, int64_t n)
 {
     const whim_str *body = &conn->ex->parser.body;
     const int64_t more = body->cap > n ? 2 * body->cap : 2 * n;
-    if (share == 0 || body->len + n < body->cap || is_within(share, more)) {
-        return;
+    if (share != 0 && body->len + n >= body->cap && !is_within(share, more)) {
+        make_room(http, conn, GIVE_AT_ONCE, share, more);
     }
-    held all = held_by(http);
-    whim_conn *other;
-    if (!may_help(&all, conn, share, more)) {
-        return;
-    }
-    while (!is_within(share, more) && (other = greediest(http, &all, conn, more)) != NULL) {
-        all.bytes[client_of(other)] -= other->ex->parser.body.cap;
-        whim_conn_refuse(http, other, 503, greedy);
-        whim_exchange_drop_body(other->ex);
+}
+
+void whim_conn_make_way(whim_http *http, whim_conn *conn)
+{
+    const int64_t length = conn->ex->parser.length;
+    const int64_t n = length > WHIM_HTTP_LARGE_BODY ? WHIM_HTTP_LARGE_BODY : length;
+    const int64_t more = (n > 0 ? 2 * n : 0) + WHIM_BUDGET_LATE;
+    if (!is_within(WHIM_HTTP_SHARE_WAITING, more)) {
+        make_room(http, conn, GIVE_SOON, WHIM_HTTP_SHARE_WAITING, more);
     }
 }
 
@@ -111,145 +191,33 @@ void whim_conn_refuse_heads(whim_http *http, const whim_conn *conn)
     }
 }
 
-/* --- connections ------------------------------------------------------------------------------ */
+/* --- replies that nobody reads ---------------------------------------------------------------- */
 
-enum { PLACES = 1024 }; /* addresses that share one count as one */
-
-int32_t whim_conn_place(const struct in6_addr *address)
+/* Bytes of a reply of which nothing was read for a while. */
+static int64_t unread_of(const whim_conn *conn, int64_t before)
 {
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < sizeof address->s6_addr; i++) {
-        hash = (hash ^ address->s6_addr[i]) * 16777619u;
-    }
-    return (int32_t)(hash % PLACES);
-}
-
-/* How many connections each address has. */
-typedef struct crowd {
-    int32_t n[PLACES];
-} crowd;
-
-static void crowd_count(const whim_http *http, crowd *out)
-{
-    *out = (crowd){{0}};
-    for (const whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
-        out->n[conn->place]++;
-    }
-}
-
-/* Requests that may be left, in this order. */
-typedef enum leaving {
-    LEAVES_BODY,    /* it is not there as a whole */
-    LEAVES_WAITING, /* nothing of its reply is said */
-    LEAVES_UNREAD,  /* its reply is there as a whole, and was not taken for a while */
-    LEAVES_NOT
-} leaving;
-
-static leaving leaving_of(const whim_conn *conn)
-{
-    leaving how = LEAVES_NOT;
-    if (conn->state == WHIM_CONN_BODY) {
-        return LEAVES_BODY;
-    }
-    if (conn->state == WHIM_CONN_REPLY && conn->ex != NULL) {
-        pthread_mutex_lock(&conn->ex->lock);
-        bool is_unread = conn->ex->reply == WHIM_REPLY_DONE && conn->ex->out.len > 0 &&
-                         conn->ex->done_ns <= whim_clock_ns() - WHIM_HTTP_UNREAD_NS;
-        how = conn->ex->reply == WHIM_REPLY_NONE ? LEAVES_WAITING
-              : is_unread                        ? LEAVES_UNREAD
-                                                 : LEAVES_NOT;
-        pthread_mutex_unlock(&conn->ex->lock);
-    }
-    return how;
-}
-
-/* A probe that takes one of the connections kept for probes, and its time. */
-static bool is_slow_probe(const whim_conn *conn)
-{
-    if (!conn->is_over_number || conn->ex == NULL ||
-        !whim_http_is_always_answered(conn->ex->request.path)) {
-        return false;
-    }
-    leaving how = leaving_of(conn);
-    return how == LEAVES_BODY || how == LEAVES_UNREAD;
-}
-
-enum { STAYS = 5 };
-
-/* Which ones of an address make room first. */
-static int32_t drop_class(const whim_conn *conn)
-{
-    switch (conn->state) {
-    case WHIM_CONN_HANDSHAKE:
+    whim_exchange *ex = conn->ex;
+    if (ex == NULL) {
         return 0;
-    case WHIM_CONN_IDLE:
-        return conn->has_sent ? 1 : 0;
-    case WHIM_CONN_LINGER:
-        return 2;
-    case WHIM_CONN_HEAD:
-        return 3;
-    default:
-        return is_slow_probe(conn) ? 4 : STAYS;
     }
+    pthread_mutex_lock(&ex->lock);
+    int64_t n = ex->reply != WHIM_REPLY_NONE && ex->read_ns <= before ? ex->out.cap : 0;
+    pthread_mutex_unlock(&ex->lock);
+    return n;
 }
 
-/* The first connection that has had no time to say what it wants, if there is a place left. */
-static int64_t first_new(const whim_http *http)
+whim_conn *whim_conn_unread(const whim_http *http)
 {
-    const whim_http_limits *l = &http->cfg.limits;
-    return atomic_load(&http->n_connections) < l->max_connections
-               ? atomic_load(&http->n_accepted) - l->kept_for_health
-               : INT64_MAX;
-}
-
-whim_conn *whim_conn_to_drop(const whim_http *http, const struct in6_addr *newcomer)
-{
-    crowd c;
+    const int64_t before = whim_clock_ns() - WHIM_HTTP_UNREAD_NS;
+    const shares all = shares_of(http);
     whim_conn *best = NULL;
-    int32_t best_class = STAYS;
-    crowd_count(http, &c);
-    const int32_t own = newcomer != NULL ? whim_conn_place(newcomer) : -1;
-    const int64_t new_from = first_new(http);
+    int64_t most = 0, n_best = 0;
     for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
-        int32_t class = drop_class(conn), n = c.n[conn->place];
-        bool is_greedier = own < 0 || n > c.n[own] + (conn->number >= new_from ? 1 : 0);
-        bool is_own = conn->place == own && conn->number < new_from;
-        if (class == STAYS || !(is_greedier || is_own)) {
-            continue;
-        }
-        int32_t more = best == NULL ? 1 : n - c.n[best->place];
-        bool is_before =
-            more == 0 &&
-            (class < best_class || (class == best_class && conn->deadline_ns <= best->deadline_ns));
-        if (more > 0 || is_before) {
+        int64_t n = unread_of(conn, before), client = all.bytes[client_of(conn)];
+        if (n >= WHIM_HTTP_UNREAD_BYTES && (client > most || (client == most && n > n_best))) {
             best = conn;
-            best_class = class;
-        }
-    }
-    return best;
-}
-
-static bool leaves_before(leaving how, const whim_conn *a, const whim_conn *b)
-{
-    return how == LEAVES_BODY      ? a->deadline_ns < b->deadline_ns
-           : how == LEAVES_WAITING ? a->asked_ns > b->asked_ns
-                                   : a->asked_ns < b->asked_ns;
-}
-
-whim_conn *whim_conn_crowding(const whim_http *http, const whim_conn *own)
-{
-    crowd c;
-    whim_conn *best = NULL;
-    leaving best_how = LEAVES_NOT;
-    crowd_count(http, &c);
-    for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
-        leaving how = c.n[conn->place] > c.n[own->place] ? leaving_of(conn) : LEAVES_NOT;
-        int32_t more = best == NULL ? 1 : c.n[conn->place] - c.n[best->place];
-        bool is_before =
-            more == 0 && (how < best_how || (how == best_how && leaves_before(how, conn, best)));
-        if (how != LEAVES_NOT && (more > 0 || is_before)) {
-            best = conn;
-            best_how = how;
+            most = client;
+            n_best = n;
         }
     }
     return best;

@@ -10,6 +10,7 @@ static atomic_llong held;    /* when the budget was set */
 static atomic_llong budget;  /* 0: none */
 static atomic_llong refused;
 static _Thread_local int64_t pending;
+static _Thread_local int64_t taken_here;
 static _Thread_local int32_t share;
 
 void whim_budget_set(int64_t bytes)
@@ -58,6 +59,11 @@ bool whim_budget_allows(int64_t bytes)
     return share == 0 || !is_beyond(bytes, share);
 }
 
+int64_t whim_budget_taken_here(void)
+{
+    return taken_here;
+}
+
 int64_t whim_budget_refused(void)
 {
     return atomic_load_explicit(&refused, memory_order_relaxed);
@@ -71,6 +77,7 @@ void whim_budget_refuse(void)
 void whim_budget_count(int64_t bytes)
 {
     pending += bytes;
+    taken_here += bytes;
     if (pending >= WHIM_BUDGET_LATE || pending <= -WHIM_BUDGET_LATE) {
         atomic_fetch_add_explicit(&counted, pending, memory_order_relaxed);
         pending = 0;

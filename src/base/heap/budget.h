@@ -45,6 +45,10 @@ int64_t whim_heap_bytes(const void *taken);
 void *whim_alloc_plain(size_t bytes);
 void *whim_realloc_plain(void *old, size_t bytes);
 
+/* What this thread has taken so far, less what it has given back: across some work, what that has
+ * left behind. */
+int64_t whim_budget_taken_here(void);
+
 /* For allocators: whether this thread may take so much, and that it was taken (or given back, where
  * it is negative). */
 bool whim_budget_allows(int64_t bytes);

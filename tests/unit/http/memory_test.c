@@ -187,6 +187,170 @@ static void test_slow_heads(void **state)
     whim_budget_set(BUDGET);
 }
 
+/* Requests of one client, so many that all memory is theirs, each with `path`; and what others have
+ * that keeps it so. */
+typedef struct flood {
+    int fds[160];
+    void *others;
+} flood;
+
+enum { FLOOD = 160, FLOOD_BODY = 31 << 10, FLOOD_BUDGET = 4 * MIB };
+
+static void flood_begin(flood *all, const char *path)
+{
+    static char body[FLOOD_BODY];
+    char head[128];
+    snprintf(head, sizeof head, "POST %s HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", path,
+             FLOOD_BODY);
+    whim_budget_set(FLOOD_BUDGET);
+    for (int i = 0; i < FLOOD; i++) {
+        all->fds[i] = dial_as("127.0.0.2");
+        say(all->fds[i], head);
+        say_n(all->fds[i], body, FLOOD_BODY);
+    }
+    assert_true(used_reaches(FLOOD_BUDGET / 8 * 7));
+    all->others = whim_alloc(FLOOD_BUDGET / 8);
+    assert_true(used_reaches(FLOOD_BUDGET));
+}
+
+/* How many were told that their client holds most of the memory. */
+static int flood_given_way(const flood *all)
+{
+    int n = 0;
+    for (int i = 0; i < FLOOD; i++) {
+        char text[4096] = "";
+        ssize_t got = recv(all->fds[i], text, sizeof text - 1, MSG_DONTWAIT);
+        n += got > 0 && status_of(text) == 503 && has(text, "this client holds most of it");
+    }
+    return n;
+}
+
+static void flood_end(flood *all)
+{
+    for (int i = 0; i < FLOOD; i++) {
+        close(all->fds[i]);
+    }
+    whim_free(all->others);
+    assert_true(used_falls_below(MIB / 2));
+    whim_budget_set(0);
+    whim_budget_set(BUDGET);
+}
+
+/* A client's requests that wait for a handler keep no other client's out: the newest give way. */
+static void test_waiting_ones(void **state)
+{
+    (void)state;
+    static flood all;
+    atomic_store(&f.released, false);
+    flood_begin(&all, "/hold?slow");
+    int fd = dial(&f);
+    say_body(fd, "/info", 31 << 10);
+    assert_true(hear(&f, fd, NULL));
+    assert_int_equal(status_of(f.text), 200);
+    close(fd);
+    int n = flood_given_way(&all);
+    assert_true(n > 0 && n < FLOOD / 2);
+    atomic_store(&f.released, true);
+    assert_true(hear(&f, all.fds[0], "held")); /* the oldest went on */
+    flood_end(&all);
+    atomic_store(&f.released, false);
+}
+
+/* Nor do those that a handler has, and that wait elsewhere. */
+static void test_requests_under_way(void **state)
+{
+    (void)state;
+    static flood all;
+    static whim_exchange *held[FLOOD];
+    whim_budget_set(FLOOD_BUDGET);
+    int n_held = 0;
+    char *body = calloc(1, FLOOD_BODY);
+    for (int i = 0; i < FLOOD; i++) {
+        all.fds[i] = dial_as("127.0.0.2");
+        if (whim_budget_used() < FLOOD_BUDGET / 16 * 15) {
+            say(all.fds[i], "POST /wait HTTP/1.1\r\nHost: h\r\nContent-Length: 31744\r\n\r\n");
+            say_n(all.fds[i], body, FLOOD_BODY);
+            held[n_held++] = take_waiting(&f);
+        }
+    }
+    free(body);
+    all.others = whim_alloc(FLOOD_BUDGET / 8);
+    assert_true(used_reaches(FLOOD_BUDGET));
+    const int gone = atomic_load(&f.n_gone);
+    ask(&f, "GET /info HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    for (int i = 0; i < n_held; i++) { /* whoever has it lets go when he learns of it */
+        whim_exchange_unref(held[i]);
+    }
+    assert_int_equal(
+        status_of(ask(&f, "GET /info HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 200);
+    int n = flood_given_way(&all);
+    assert_true(n > 0 && n < n_held / 2);
+    assert_int_equal(atomic_load(&f.n_gone), gone + n);
+    flood_end(&all);
+}
+
+/* What waits for a handler goes with its connection. */
+static void test_left_ones(void **state)
+{
+    (void)state;
+    static flood all;
+    atomic_store(&f.released, false);
+    flood_begin(&all, "/hold?slow");
+    whim_free(all.others);
+    all.others = NULL;
+    flood_end(&all);
+    atomic_store(&f.released, true);
+}
+
+/* Nobody gives way to a client that holds as much, or for nothing. */
+static void test_nobody_gives_way(void **state)
+{
+    (void)state;
+    static flood all;
+    atomic_store(&f.released, false);
+    flood_begin(&all, "/hold?slow");
+    int fd = dial_as("127.0.0.2");
+    say_body(fd, "/info", 31 << 10);
+    assert_true(hear(&f, fd, "\"}"));
+    assert_int_equal(status_of(f.text), 503);
+    close(fd);
+    void *more = whim_alloc(FLOOD_BUDGET);
+    fd = dial(&f);
+    say_body(fd, "/info", 31 << 10);
+    assert_true(hear(&f, fd, "\"}"));
+    assert_int_equal(status_of(f.text), 503);
+    close(fd);
+    whim_free(more);
+    assert_int_equal(flood_given_way(&all), 0);
+    flood_end(&all);
+    atomic_store(&f.released, true);
+}
+
+/* What is sent behind a request that waits is left to the socket, but for a little. */
+static void test_bytes_behind(void **state)
+{
+    (void)state;
+    enum { N = 100, EACH = 60 << 10 };
+    static int fds[N];
+    static char line[EACH];
+    whim_exchange *held[N];
+    memset(line, 'x', sizeof line);
+    for (int i = 0; i < N; i++) {
+        fds[i] = dial_as("127.0.0.2");
+        say(fds[i], "GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+        say_n(fds[i], line, EACH);
+        held[i] = take_waiting(&f);
+        assert_non_null(held[i]);
+    }
+    int64_t used = whim_budget_used();
+    for (int i = 0; i < N; i++) {
+        whim_exchange_unref(held[i]);
+        close(fds[i]);
+    }
+    assert_true(used < N * (int64_t)(16 << 10));
+    assert_true(used_falls_below(MIB / 2));
+}
+
 /* One that never has room is not told to come again. */
 static void test_huge_body(void **state)
 {
@@ -283,6 +447,38 @@ static void test_slow_reader(void **state)
     close(ends[1]);
 }
 
+/* The largest reply that is unread need not be that of the client who holds most. */
+static void test_who_leaves_most_unread(void **state)
+{
+    (void)state;
+    enum { N = 4, MODEST = 3 };
+    static const int64_t bytes[N] = {MIB, 3 * MIB, MIB, 4 * MIB - 1};
+    static whim_http http;
+    static whim_conn conns[N];
+    http.bodies = whim_alloc(sizeof *http.bodies);
+    atomic_init(&http.bodies->refs, 1);
+    for (int i = 0; i < N; i++) {
+        whim_conn *conn = &conns[i];
+        conn->state = WHIM_CONN_REPLY;
+        conn->next = http.conns;
+        http.conns = conn;
+        whim_exchange *ex = conn->ex = whim_exchange_create(&http, conn);
+        assert_non_null(ex);
+        ex->notes.client = i == MODEST ? 7 : 6;
+        ex->reply = WHIM_REPLY_DONE;
+        char *text = calloc(1, (size_t)bytes[i]);
+        whim_str_append_n(&ex->out, text, bytes[i]);
+        free(text);
+    }
+    assert_ptr_equal(whim_conn_unread(&http), &conns[1]);
+    conns[1].ex->read_ns = whim_clock_ns() + 1000 * WHIM_NS_PER_S; /* reads on */
+    assert_ptr_not_equal(whim_conn_unread(&http), &conns[MODEST]);
+    for (int i = 0; i < N; i++) {
+        whim_exchange_unref(conns[i].ex);
+    }
+    whim_bodies_unref(http.bodies);
+}
+
 /* One that is short on nothing may stay unread. */
 static void test_unread_is_kept(void **state)
 {
@@ -345,6 +541,9 @@ int main(void)
         cmocka_unit_test(test_unread_reply), cmocka_unit_test(test_unread_stream),
         cmocka_unit_test(test_slow_reader),  cmocka_unit_test(test_unread_is_kept),
         cmocka_unit_test(test_all_taken),    cmocka_unit_test(test_short_reply),
+        cmocka_unit_test(test_waiting_ones), cmocka_unit_test(test_requests_under_way),
+        cmocka_unit_test(test_bytes_behind), cmocka_unit_test(test_nobody_gives_way),
+        cmocka_unit_test(test_left_ones),    cmocka_unit_test(test_who_leaves_most_unread),
     };
     return cmocka_run_group_tests(tests, open_it, close_it);
 }
