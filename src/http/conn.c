@@ -74,6 +74,8 @@ void whim_conn_drop_exchange(whim_http *http, whim_conn *conn)
     whim_exchange *ex = conn->ex;
     if (ex != NULL) {
         conn->ex = NULL;
+        conn->place =
+            whim_conn_place(&conn->address); /* behind a proxy, who asks next may differ */
         if (atomic_load(
                 &ex->is_queued)) { /* or its memory would be nobody's until its turn comes */
             whim_http_take_back(http, ex);

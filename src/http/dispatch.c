@@ -45,7 +45,7 @@ static void take_request_id(whim_exchange *ex)
 
 /* Behind trusted proxies the client is whom they name. Of several headers the last was written
  * nearest to us. */
-static void take_client(const whim_http *http, const whim_conn *conn)
+static void take_client(const whim_http *http, whim_conn *conn)
 {
     const whim_http_parser *p = &conn->ex->parser;
     struct in6_addr client = conn->address;
@@ -57,6 +57,7 @@ static void take_client(const whim_http *http, const whim_conn *conn)
         }
     }
     set_client(conn->ex, &client);
+    conn->place = whim_conn_place(&client);
 }
 
 /* What is known of the request so far; also of a bad one. */
@@ -125,11 +126,13 @@ void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *
 static bool replace_exchange(whim_http *http, whim_conn *conn)
 {
     whim_exchange *old = whim_exchange_ref(conn->ex);
+    const int32_t place = conn->place;
     old->has_head = false; /* the status that is told is the new one's */
     whim_conn_drop_exchange(http, conn);
     bool ok = begin_exchange(http, conn);
     if (ok) {
         whim_exchange *ex = conn->ex;
+        conn->place = place;
         memcpy(ex->request_id, old->request_id, sizeof ex->request_id);
         memcpy(ex->client, old->client, sizeof ex->client);
         atomic_store(&ex->notes.route, atomic_load(&old->notes.route));

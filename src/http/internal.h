@@ -152,7 +152,8 @@ struct whim_conn {
     int64_t pending_at;
     whim_conn *prev, *next;
     struct in6_addr address;
-    int32_t place;       /* where connections of its address are counted */
+    int32_t place;       /* where connections of its client are counted: the address of its
+                            request where a trusted proxy names one, else its own */
     bool has_sent;       /* a byte came from the client */
     bool is_halfway;     /* the client has shut its side */
     bool is_over_number; /* accepted when only health probes had room */

@@ -17,7 +17,11 @@ static fixture f;
 static int open_it(void **state)
 {
     (void)state;
-    fixture_open(&f, &(whim_http_cfg){.limits = {.max_connections = ALL,
+    static whim_network proxy;
+    assert_int_equal(whim_network_parse("127.0.0.9", &proxy, NULL), WHIM_ERR_OK);
+    fixture_open(&f, &(whim_http_cfg){.proxies = &proxy,
+                                      .n_proxy = 1,
+                                      .limits = {.max_connections = ALL,
                                                  .max_headers = 4 * UNREAD,
                                                  .body_ns = 1000 * WHIM_NS_PER_S}});
     return 0;
@@ -326,6 +330,53 @@ static void slow_probes_make_room(void **state)
     }
 }
 
+#define PROXY "127.0.0.9"
+#define FOR(address) "X-Forwarded-For: " address "\r\n"
+#define HALF_FOR(address) \
+    "POST /info HTTP/1.1\r\nHost: h\r\n" FOR(address) "Content-Length: 9\r\n\r\nhalf"
+#define GET_FOR(address) \
+    "GET /info HTTP/1.1\r\nHost: h\r\n" FOR(address) "Connection: close\r\n\r\n"
+
+/* All connections come from one proxy, and those for one client are all taken: for it there is no
+ * more, but for others. */
+static void clients_of_a_proxy_share(void **state)
+{
+    (void)state;
+    int fds[FEW];
+    int64_t n = whim_http_get_stats(f.http).n_requests;
+    for (int i = 0; i < FEW; i++) {
+        fds[i] = dial_as(PROXY);
+        say(fds[i], HALF_FOR("192.0.2.1"));
+        requests_become(++n);
+    }
+    assert_int_equal(answer_as(PROXY, GET_FOR("192.0.2.1")), 503);
+    assert_int_equal(n_over(fds, FEW), 0);
+    assert_int_equal(answer_as(PROXY, GET_FOR("192.0.2.2")), 200);
+    assert_int_equal(n_over(fds, FEW), 1);
+    close_all(fds, FEW);
+}
+
+/* A connection is that of who asks on it now, whoever asked before. */
+static void a_proxy_uses_connections_again(void **state)
+{
+    (void)state;
+    int fds[FEW];
+    for (int i = 0; i < FEW; i++) {
+        fds[i] = dial_as(PROXY);
+        say(fds[i], "GET /info HTTP/1.1\r\nHost: h\r\n" FOR("192.0.2.2") "\r\n");
+        assert_true(hear(&f, fds[i], "test=[-]\n"));
+    }
+    int64_t n = whim_http_get_stats(f.http).n_requests;
+    for (int i = 0; i < FEW; i++) {
+        say(fds[i], i < FEW - 1 ? HALF_FOR("192.0.2.1") : HALF_FOR("192.0.2.2"));
+        requests_become(++n);
+    }
+    assert_int_equal(answer_as(PROXY, GET_FOR("192.0.2.2")), 200);
+    assert_int_equal(n_over(fds, FEW - 1), 1);
+    assert_false(is_over(fds[FEW - 1]));
+    close_all(fds, FEW);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +389,8 @@ int main(void)
         cmocka_unit_test(who_has_more_makes_room),
         cmocka_unit_test(idle_ones_of_equals_stay),
         cmocka_unit_test(slow_probes_make_room),
+        cmocka_unit_test(clients_of_a_proxy_share),
+        cmocka_unit_test(a_proxy_uses_connections_again),
     };
     return cmocka_run_group_tests(tests, open_it, close_it);
 }
