@@ -192,6 +192,8 @@ struct whim_http {
     int64_t n_work;
     bool took_quick; /* the last that was taken was not slow */
     int32_t n_slow;  /* handlers that work on a slow request */
+    int32_t n_busy;  /* handlers that work on any, and by client (a hash of them) */
+    int32_t busy_with[WHIM_HTTP_CLIENTS];
     bool work_stop;
     whim_thread io_thread, *handlers;
     int32_t n_handler;

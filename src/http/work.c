@@ -50,15 +50,25 @@ static whim_exchange *unlink_work(whim_work *work, whim_exchange *before)
     return ex;
 }
 
+/* The last handler is kept from a client that has all others, however quick its requests should be.
+ * Probes are answered all the same. Lock held. */
+static bool may_have_handler(const whim_http *http, const whim_exchange *ex)
+{
+    bool is_last = http->n_busy + 1 == http->cfg.n_handler && http->n_busy > 1;
+    return !is_last || http->busy_with[place_of(ex)] < http->n_busy ||
+           whim_http_is_always_answered(ex->request.path);
+}
+
 /* The first of the client that was taken from least lately, so that a client with many waits for
  * itself and not others for it. Only clients that were not taken from since `since` count. The one
- * before it goes to *before; NULL: nobody waits. Lock held. */
-static whim_exchange *find_fair(const whim_work *work, int64_t since, whim_exchange **before)
+ * before it goes to *before; NULL: nobody waits, or may have a handler. Lock held. */
+static whim_exchange *find_fair(const whim_http *http, const whim_work *work, int64_t since,
+                                whim_exchange **before)
 {
     whim_exchange *best = NULL, *last = NULL;
     for (whim_exchange *ex = work->head; ex != NULL; last = ex, ex = ex->work_next) {
         int64_t least = best == NULL ? since : work->taken[place_of(best)];
-        if (work->taken[place_of(ex)] < least) {
+        if (work->taken[place_of(ex)] < least && (http == NULL || may_have_handler(http, ex))) {
             best = ex;
             *before = last;
         }
@@ -67,9 +77,9 @@ static whim_exchange *find_fair(const whim_work *work, int64_t since, whim_excha
 }
 
 /* Take that one. Lock held. */
-static whim_exchange *pop_fair(whim_work *work, int64_t since)
+static whim_exchange *pop_fair(const whim_http *http, whim_work *work, int64_t since)
 {
-    whim_exchange *before = NULL, *ex = find_fair(work, since, &before);
+    whim_exchange *before = NULL, *ex = find_fair(http, work, since, &before);
     if (ex != NULL) {
         work->taken[place_of(ex)] = ++work->n_taken;
         unlink_work(work, before);
@@ -83,9 +93,9 @@ static whim_work *next_work(whim_http *http)
 {
     whim_exchange *before;
     int32_t slow_max = http->cfg.n_handler - 2 > 1 ? http->cfg.n_handler - 2 : 1;
-    const whim_exchange *quick = find_fair(&http->work, INT64_MAX, &before);
+    const whim_exchange *quick = find_fair(http, &http->work, INT64_MAX, &before);
     const whim_exchange *slow =
-        http->n_slow < slow_max ? find_fair(&http->slow_work, INT64_MAX, &before) : NULL;
+        http->n_slow < slow_max ? find_fair(http, &http->slow_work, INT64_MAX, &before) : NULL;
     if (slow != NULL && (quick == NULL || http->took_quick ||
                          http->slow_work.head->work_number < http->work.head->work_number)) {
         return &http->slow_work;
@@ -96,11 +106,21 @@ static whim_work *next_work(whim_http *http)
 /* A handler's thread. */
 typedef struct worker {
     whim_http *http;
-    bool is_slow;     /* what it works on now, or worked on last */
+    bool is_slow; /* what it works on now, or worked on last */
+    bool is_busy; /* it works on one of the client at this place */
+    int32_t place;
     bool is_inside;   /* that request has let another one pass, which is handled now */
     int64_t n_inside; /* bytes that such ones have left behind */
     int64_t n_taken;  /* slow ones that were taken up to it */
 } worker;
+
+static void count_busy(worker *w, bool is_busy)
+{
+    int32_t n = (is_busy ? 1 : 0) - (w->is_busy ? 1 : 0);
+    w->http->n_busy += n;
+    w->http->busy_with[w->place] += n;
+    w->is_busy = is_busy;
+}
 
 /* The next exchange that waits; NULL when the server stops. */
 static whim_exchange *take_work(worker *w)
@@ -111,15 +131,21 @@ static whim_exchange *take_work(worker *w)
     pthread_mutex_lock(&http->work_lock);
     http->n_slow -= w->is_slow ? 1 : 0;
     w->is_slow = false;
+    count_busy(w, false);
     while ((work = next_work(http)) == NULL && !http->work_stop) {
         pthread_cond_wait(&http->work_cond, &http->work_lock);
     }
     if (!http->work_stop) {
         http->took_quick = work == &http->work;
-        ex = pop_fair(work, INT64_MAX);
+        ex = pop_fair(http, work, INT64_MAX);
         w->is_slow = ex->request.is_slow; /* as it was taken: the handler may put it off */
         w->n_taken = http->slow_work.n_taken;
         http->n_slow += w->is_slow ? 1 : 0;
+        w->place = place_of(ex);
+        count_busy(w, true);
+        if (http->work.head != NULL || http->slow_work.head != NULL) {
+            pthread_cond_signal(&http->work_cond); /* it may be another's turn now */
+        }
     }
     pthread_mutex_unlock(&http->work_lock);
     return ex;
@@ -199,7 +225,7 @@ static void give_turn(void *ctx)
         return;
     }
     pthread_mutex_lock(&w->http->work_lock);
-    whim_exchange *ex = w->http->work_stop ? NULL : pop_fair(&w->http->slow_work, w->n_taken);
+    whim_exchange *ex = w->http->work_stop ? NULL : pop_fair(NULL, &w->http->slow_work, w->n_taken);
     pthread_mutex_unlock(&w->http->work_lock);
     if (ex != NULL) {
         const int64_t before = whim_budget_taken_here();

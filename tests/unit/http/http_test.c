@@ -390,6 +390,46 @@ static void test_quick_ones_by_client(void **state)
     fixture_close(&g);
 }
 
+static int say_quick(fixture *g, const char *path, char client)
+{
+    char text[128];
+    int fd = dial(g);
+    snprintf(text, sizeof text,
+             "GET %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\nx-test: %c\r\n\r\n", path, client);
+    say(fd, text);
+    return fd;
+}
+
+/* Quick ones that take long after all hold all handlers but one. Others are answered by that, and
+ * so are probes of the same client. */
+static void test_last_handler_is_for_others(void **state)
+{
+    (void)state;
+    static fixture g;
+    enum { N = 6 };
+    int fds[N];
+    fixture_open(&g, &(whim_http_cfg){.n_handler = 4, .gate = gate_by_header});
+    for (int i = 0; i < N; i++) {
+        fds[i] = say_quick(&g, "/hold", 'A');
+        requests_become(&g, i + 1);
+    }
+    assert_true(becomes(&g.n_handled, 3));
+    for (int turn = 0; turn < 3; turn++) {
+        int fd = say_quick(&g, turn < 2 ? "/info" : "/livez", turn < 2 ? 'B' : 'A');
+        assert_true(hear(&g, fd, NULL));
+        assert_int_equal(status_of(g.text), 200);
+        close(fd);
+    }
+    assert_int_equal(atomic_load(&g.n_handled), 6);
+    atomic_store(&g.released, true);
+    for (int i = 0; i < N; i++) {
+        assert_true(hear(&g, fds[i], NULL));
+        assert_int_equal(status_of(g.text), 200);
+        close(fds[i]);
+    }
+    fixture_close(&g);
+}
+
 static int say_slow(fixture *g, const char *path, char client)
 {
     char text[128];
@@ -559,6 +599,7 @@ int main(void)
         cmocka_unit_test(test_put_off_leaves_handlers),
         cmocka_unit_test(test_slow_ones_by_client),
         cmocka_unit_test(test_quick_ones_by_client),
+        cmocka_unit_test(test_last_handler_is_for_others),
         cmocka_unit_test(test_long_work_gives_turns),
         cmocka_unit_test(test_long_work_is_passed_once),
         cmocka_unit_test(test_let_in),
