@@ -4,7 +4,10 @@
 (attacks.py), while four clients, each from an address of its own, ask what was asked on the quiet server before. Each
 of their answers must be the same; the server must live, say nothing of sanitizers, end well, and stay inside its plan
 of memory. How long they waited is told; --strict makes it a condition, for a machine that does nothing else:
-five times the idle time to the first token and two steps' worth."""
+five times the idle time to the first token and two steps' worth. On any machine it is a condition how many steps the
+model took from a request to its first token.
+
+--turn N takes the attacks of the N-th of many short runs: together they have all kinds and all rows."""
 import argparse
 import multiprocessing
 import queue
@@ -23,6 +26,7 @@ CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 AT_ONCE, POLITE = 3, 4
 SPAWN = multiprocessing.get_context("spawn")  # a fork would have locks of this process's threads
 RETRIES = 60  # of an answer 429 or 503, as clients do
+MOST_STEPS = 15  # from a request to its first token, in half of the cases: 2 to 4 were seen
 TOLD = re.compile(r"AddressSanitizer|LeakSanitizer|runtime error|SUMMARY:|UndefinedBehavior")
 
 REQUESTS = [
@@ -37,8 +41,15 @@ class Refused(Exception):
     pass
 
 
-def ask(port, address, path, body):
-    """A streamed answer from this address: its text and the seconds to its first token."""
+def n_steps(port, address):
+    """How many steps the model has taken."""
+    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT, source_address=(address, 0)) as s:
+        s.sendall(request_bytes("GET", "/metrics", None, {"Connection": "close"}))
+        return int(re.search(rb"^whimbrel:step_seconds_count (\d+)", Reader(s).answer().body, re.M).group(1))
+
+
+def ask(port, address, path, body, at_first=lambda: None):
+    """A streamed answer from this address: its ids and the seconds to its first token, when at_first() is called."""
     start = time.monotonic()
     with socket.create_connection(("127.0.0.1", port), timeout=LIMIT, source_address=(address, 0)) as s:
         s.sendall(request_bytes("POST", path, {**body, "stream": True, "return_token_ids": True},
@@ -57,7 +68,9 @@ def ask(port, address, path, body):
             if "error" in found:
                 raise RuntimeError(f"an error in a stream: {data[:300]}")
             new = [i for c in found["choices"] for i in c.get("token_ids") or []]
-            first = first if first is not None or not new else time.monotonic() - start
+            if first is None and new:
+                first = time.monotonic() - start
+                at_first()
             ids += new
     raise RuntimeError("the stream ended without [DONE]")
 
@@ -72,6 +85,7 @@ class Polite(SPAWN.Process):
         self.stop = SPAWN.Event()
         self.ear, self.mouth = SPAWN.Pipe(duplex=False)
         self.waits = []  # (request, when it was asked, seconds to its first token)
+        self.steps = []  # (request, steps of the model to its first token)
         self.refused, self.wrong = 0, []  # wrong: (when, what)
 
     def run(self):
@@ -85,13 +99,15 @@ class Polite(SPAWN.Process):
             except (OSError, EOFError, ValueError, RuntimeError) as error:
                 self.wrong.append((begun, f"client {self.number}, request {which}: {error!r}"))
             time.sleep(0.2)
-        self.mouth.send((self.waits, self.refused, self.wrong))
+        self.mouth.send((self.waits, self.steps, self.refused, self.wrong))
 
     def one(self, which):
         for attempt in range(RETRIES + 1):
+            address, steps = f"127.0.0.{10 + self.number}", []
+            before = n_steps(self.port, address)
             begun = time.monotonic()
             try:
-                ids, first = ask(self.port, f"127.0.0.{10 + self.number}", *REQUESTS[which])
+                ids, first = ask(self.port, address, *REQUESTS[which], lambda: steps.append(n_steps(self.port, address)))
             except Refused as why:
                 self.refused += 1
                 if attempt == RETRIES:
@@ -100,6 +116,7 @@ class Polite(SPAWN.Process):
                 time.sleep(1)
                 continue
             self.waits.append((which, begun, first))
+            self.steps.append((which, steps[0] - before))
             if ids != self.wanted[which]:
                 self.wrong.append((begun, f"client {self.number}, request {which}: another answer: {ids}"))
             return
@@ -109,7 +126,7 @@ class Polite(SPAWN.Process):
         self.stop.set()
         if not self.ear.poll(LIMIT):
             return False
-        self.waits, self.refused, self.wrong = self.ear.recv()
+        self.waits, self.steps, self.refused, self.wrong = self.ear.recv()
         self.join(LIMIT)
         return True
 
@@ -150,12 +167,6 @@ class Attackers:
         return ", ".join(sorted({name for begun, ended, name in self.log if begun < end and ended > begin}))
 
 
-def planned_bytes(server):
-    """The total of the memory plan that the server printed."""
-    found = re.search(r"^\s*total\s+([\d.]+) ([KMG]iB)", server.log(), re.M)
-    return float(found.group(1)) * {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[found.group(2)]
-
-
 def watch(server, stop, peak):
     while not stop.is_set() and server.alive():
         try:
@@ -184,6 +195,11 @@ def tell_waits(report, polite, foes, idle, two_steps, strict):
         print(f"     request {which}: {seconds:.3f} s, beside {foes.beside(when, when + seconds)}", flush=True)
     if strict:
         report.equal("later than the bound", len(late), 0)
+    for which in range(len(REQUESTS)):
+        steps = sorted(n for p in polite for request, n in p.steps if request == which) or [0]
+        print(f"     request {which}: steps to its first token: median {statistics.median(steps):.0f}, worst {steps[-1]}",
+              flush=True)
+        report.check(f"request {which} waits a few steps", statistics.median(steps) <= MOST_STEPS, steps)
 
 
 def longest_step(server):
@@ -202,7 +218,7 @@ def siege(server, report, args):
         idle.append(statistics.median(first for _, first in found))
     two_steps = 2 * longest_step(server)
     stop, peak = threading.Event(), [0]
-    chosen = attacks.choose(random.Random(args.seed), args.attacks)
+    chosen = attacks.choose(random.Random(args.seed), args.attacks, args.turn)
     polite = [Polite(server.port, i, wanted) for i in range(POLITE)]
     watcher = threading.Thread(target=watch, args=(server, stop, peak), daemon=True)
     for thread in [*polite, watcher]:
@@ -219,7 +235,7 @@ def siege(server, report, args):
         report.check("polite answers", not p.wrong, told[:900])
     report.check("attacks", foes.done >= args.attacks * 0.9, f"{foes.done} of {args.attacks} came to their end")
     tell_waits(report, polite, foes, idle, two_steps, args.strict)
-    plan = planned_bytes(server)
+    plan = server.planned_bytes()
     print(f"     memory at its peak: {peak[0] / (1 << 30):.2f} GiB, planned {plan / (1 << 30):.2f} GiB", flush=True)
     if "requests and answers" in server.log() and SLOW == 1:
         report.check("memory inside the plan", peak[0] <= plan, f"{peak[0]} of {plan:.0f} bytes")
@@ -230,6 +246,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=900)
     parser.add_argument("--attacks", type=int, default=200)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--turn", type=int)
     parser.add_argument("--strict", action="store_true")
     args = parser.parse_args()
     skip_without_model()

@@ -358,13 +358,22 @@ def row(name, data):
     return send
 
 
-def choose(rng, n):
-    """n attacks in random order: each kind as often as any other in half of them, rows of hostile.py in the rest."""
+def part(of, n, turn):
+    """n of them in a row, from where the turn before ended."""
+    return [of[(turn * n + i) % len(of)] for i in range(n)]
+
+
+def choose(rng, n, turn=None):
+    """n attacks in random order: each kind as often as any other in half of them, rows of hostile.py in the rest. With a
+    turn they are chosen by that alone: those of len(KINDS) turns in a row have all kinds, those of len(rows) all rows."""
     rows = [row(name, data) for make in (hostile.wire_rows, hostile.body_rows, hostile.field_rows, hostile.grammar_rows)
             for name, data, _want in make()]
     rows += [attacks_fields.row(*asked) for asked in attacks_fields.rows()]
-    kinds = rng.sample(KINDS, len(KINDS))
-    chosen = (kinds * (n // 2 // len(KINDS) + 1))[:max(n // 2, min(n, len(KINDS)))]
-    chosen += rng.sample(rows, n - len(chosen))
+    if turn is None:
+        kinds = rng.sample(KINDS, len(KINDS))
+        chosen = (kinds * (n // 2 // len(KINDS) + 1))[:max(n // 2, min(n, len(KINDS)))]
+        chosen += rng.sample(rows, n - len(chosen))
+    else:
+        chosen = part(KINDS, n // 2, turn) + part(rows, n - n // 2, turn)
     rng.shuffle(chosen)
     return chosen

@@ -41,6 +41,21 @@ def grammars_on_all_connections(foe):
     foe.hold()
 
 
+def requests_on_all_connections(foe):
+    """Every connection there is with a whole request that waits for a grammar of its own, and much behind it."""
+    for i in range(1008):
+        if foe.over():
+            return
+        body = {"prompt": "a", "max_tokens": 1, "regex": f"((a{{0,40}}){{0,40}}){{0,40}}{i}", "user": "x" * 31000}
+        s = foe.send(COMPLETIONS, body, read=False, headers={"Connection": "keep-alive", "X-Long": "y" * 7000})
+        s.setblocking(False)
+        try:
+            s.send(b"z" * 60000)
+        except BlockingIOError:
+            pass
+    foe.hold()
+
+
 def bytes_behind_a_stream(foe):
     """Requests that are sent behind one whose stream is not over, as many as are taken."""
     s = foe.send(CHAT, {"messages": [{"role": "user", "content": "Count."}], "max_tokens": 3000, "ignore_eos": True,
@@ -172,6 +187,6 @@ def shut_at_once(foe):
             foe.socks.remove(s)
 
 
-KINDS = [bodies_on_all_connections, grammars_on_all_connections, bytes_behind_a_stream, unread_pages, long_heads,
+KINDS = [bodies_on_all_connections, grammars_on_all_connections, requests_on_all_connections, bytes_behind_a_stream, unread_pages, long_heads,
          heads_in_pieces, many_cookies, odd_chunks, slow_chunks, waits_for_continue, urgent_bytes, odd_targets,
          pipelined_posts, half_an_id, proxies_that_are_none, shut_at_once]

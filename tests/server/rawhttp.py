@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import platform
+import re
 import shlex
 import signal
 import socket
@@ -82,6 +83,16 @@ class Server:
             if time.monotonic() > end:
                 return h
             time.sleep(0.1)
+
+    def planned_bytes(self, line="total"):
+        """What the memory plan that it printed says."""
+        found = re.search(rf"^\s*{line}\s+([\d.]+) ([KMG]iB)", self.log(), re.M)
+        return float(found.group(1)) * {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[found.group(2)]
+
+    def most_memory(self):
+        """The most bytes that were resident at once."""
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as f:
+            return int(re.search(r"^VmHWM:\s+(\d+) kB", f.read(), re.M).group(1)) * 1024
 
     def memory(self):
         """Bytes: resident in all, and of those not of files."""
