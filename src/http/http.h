@@ -13,14 +13,19 @@
  *  4. What a client does costs other clients nothing but fair shares: no handler thread waits for a
  *     socket.
  *  5. Clients have turns with requests that are complete (notes.client, which the gate sets), each
- *     in the order in which they were complete. Slow ones, which may take seconds, wait apart and
+ *     in the order in which they were complete, and none has the last of more than two handler
+ *     threads while it has all others. Slow ones, which may take seconds, wait apart and
  *     have at most n_handler - 2 of the handler threads (at least 1): those with a body of more
  *     than 256 KiB, and those that their handler puts off. While one of them is handled that works
  *     long and calls whim_turn_give, one of another client may be handled inside that call, one of
  *     each client in all, and never two at a time.
  *  6. When all connections but those kept for health are taken, one without a request under way is
- *     closed for one that comes; for a request of another client, one of an address that has more
- *     of them, whose reply has not begun, or is whole and was not read for a second.
+ *     closed for one that comes; for a request of another client, one of an address (that of the
+ *     client that a trusted proxy names) that has more of them, whose reply has not begun, or is
+ *     whole and was not read for a second.
+ *  7. Where memory for requests is short, the client that holds most of it makes room for a request
+ *     of one that holds less: its unfinished requests, then those of whose reply nothing is said,
+ *     the newest first, get 503.
  * Threads: handlers run on the server's handler threads; exchange calls from any thread. */
 #ifndef WHIM_HTTP_HTTP_H
 #define WHIM_HTTP_HTTP_H
