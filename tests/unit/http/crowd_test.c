@@ -23,6 +23,7 @@ static int open_it(void **state)
                                       .n_proxy = 1,
                                       .limits = {.max_connections = ALL,
                                                  .max_headers = 4 * UNREAD,
+                                                 .header_ns = 1000 * WHIM_NS_PER_S,
                                                  .body_ns = 1000 * WHIM_NS_PER_S}});
     return 0;
 }
