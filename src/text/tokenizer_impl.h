@@ -81,9 +81,10 @@ WHIM_MUST_CHECK whim_err whim_tokenizer_config_json(whim_tokenizer *tok, const c
 WHIM_MUST_CHECK whim_err whim_tokenizer_from_gguf(whim_tokenizer *tok, const whim_gguf *gguf,
                                                   whim_diag *diag);
 
-/* Set up normaliser and pre-tokeniser by the name a GGUF file gives them (pre_names.c). */
+/* Set up normaliser and pre-tokeniser by the name a GGUF file gives them (pre_names.c); *add_bos is
+ * whether files of that name that do not say so want BOS before a text. */
 WHIM_MUST_CHECK whim_err whim_tokenizer_set_pre(whim_tokenizer *tok, const char *name, int64_t n,
-                                                const char *path, whim_diag *diag);
+                                                const char *path, bool *add_bos, whim_diag *diag);
 
 /* Append a SPLIT step; the diag says what is wrong with the pattern only. */
 WHIM_MUST_CHECK whim_err whim_pre_add_regex(whim_pretokenizer *pre, const char *pattern,

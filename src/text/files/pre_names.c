@@ -98,6 +98,7 @@ typedef struct pre_name {
     const char *patterns[MAX_PATTERNS]; /* applied one after the other */
     bool nfc; /* the model's own files normalise; GGUF metadata cannot say so */
     bool ignore_merges;
+    bool add_bos; /* where the file does not say */
 } pre_name;
 
 static const pre_name names[] = {
@@ -144,15 +145,15 @@ static const pre_name names[] = {
     {"bailingmoe2", {bailing}},
     {"llada-moe", {bailing}},
     {"exaone-moe", {exaone_moe}},
-    {"llama-bpe", {llama3}, .ignore_merges = true},
-    {"llama3", {llama3}, .ignore_merges = true},
-    {"llama-v3", {llama3}, .ignore_merges = true},
-    {"falcon3", {llama3}, .ignore_merges = true},
-    {"falcon-h1", {llama3}, .ignore_merges = true},
-    {"pixtral", {llama3}, .ignore_merges = true},
-    {"midm-2.0", {llama3}, .ignore_merges = true},
-    {"lfm2", {llama3}, .ignore_merges = true},
-    {"jina-v5-nano", {llama3}, .ignore_merges = true},
+    {"llama-bpe", {llama3}, .ignore_merges = true, .add_bos = true},
+    {"llama3", {llama3}, .ignore_merges = true, .add_bos = true},
+    {"llama-v3", {llama3}, .ignore_merges = true, .add_bos = true},
+    {"falcon3", {llama3}, .ignore_merges = true, .add_bos = true},
+    {"falcon-h1", {llama3}, .ignore_merges = true, .add_bos = true},
+    {"pixtral", {llama3}, .ignore_merges = true, .add_bos = true},
+    {"midm-2.0", {llama3}, .ignore_merges = true, .add_bos = true},
+    {"lfm2", {llama3}, .ignore_merges = true, .add_bos = true},
+    {"jina-v5-nano", {llama3}, .ignore_merges = true, .add_bos = true},
     {"minicpm5", {three_digits, WORDS("\\p{N}+")}, .ignore_merges = true},
     {"dbrx", {llama3}},
     {"smaug-bpe", {llama3}},
@@ -167,7 +168,7 @@ static const pre_name names[] = {
     {"tiny_aya", {threes, gpt4o}},
     {"cohere2moe", {threes, gpt4o}},
     {"youtu", {youtu_east, gpt4o_one_digit}, .ignore_merges = true},
-    {"tekken", {tekken}, .ignore_merges = true},
+    {"tekken", {tekken}, .ignore_merges = true, .add_bos = true},
     {"kimi-k2", {kimi}},
     {"deepseek-llm",
      {"[\\r\\n]", "\\s?[" TWO_CASES "]+", deepseek_marks, "\\s+$", EAST_ASIAN, "\\p{N}+"}},
@@ -178,7 +179,8 @@ static const pre_name names[] = {
     {"afmoe", {number_threes, many_scripts, deepseek_words}},
     {"chameleon",
      {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", "[\\t\\n]|    |  ", one_digit,
-      "[\\p{P}!-/:-@\\[-`{-~]", whim_pre_gpt2}},
+      "[\\p{P}!-/:-@\\[-`{-~]", whim_pre_gpt2},
+     .add_bos = true},
     /* Also from the right, in pieces of 300. */
     {"superbpe", {"\\p{N}{1,300}", "(?=(\\d{3})+(?!\\d))"}},
     {"bloom", {bloom}},
@@ -210,7 +212,7 @@ whim_err whim_pre_add_regex(whim_pretokenizer *pre, const char *pattern,
 }
 
 whim_err whim_tokenizer_set_pre(whim_tokenizer *tok, const char *name, int64_t n, const char *path,
-                                whim_diag *diag)
+                                bool *add_bos, whim_diag *diag)
 {
     const pre_name *found = NULL;
     const char *alias = whim_model_pre_alias(name, n);
@@ -237,5 +239,6 @@ whim_err whim_tokenizer_set_pre(whim_tokenizer *tok, const char *name, int64_t n
         tok->normalizer.steps[tok->normalizer.n_step++].kind = WHIM_NORMAL_NFC;
     }
     tok->bpe.ignore_merges = found->ignore_merges;
+    *add_bos = found->add_bos;
     return WHIM_ERR_OK;
 }

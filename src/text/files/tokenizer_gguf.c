@@ -241,10 +241,10 @@ static whim_err read_scores(reader *r)
     return WHIM_ERR_OK;
 }
 
-/* The id under a key, -1 when absent; *text is the token's. */
+/* The id under a key, which may be absent and then stays as it is; *text is the token's. */
 static whim_err read_id(const reader *r, const char *name, int32_t *id, const char **text)
 {
-    int64_t value = -1;
+    int64_t value = *id;
     WHIM_TRY(whim_gguf_get_int(r->gguf, name, 0, r->tok->vocab.count - 1, &value, r->diag));
     *id = (int32_t)value;
     if (value >= 0 && text != NULL) {
@@ -285,11 +285,22 @@ static whim_err read_fim(const reader *r, whim_fim *fim)
     return WHIM_ERR_OK;
 }
 
-static whim_err read_specials(const reader *r, bool llama)
+/* What a file means that names no such token: SentencePiece's own place for it, if it is one. */
+static int32_t usual_id(const reader *r, int32_t id)
+{
+    const whim_vocab *vocab = &r->tok->vocab;
+    bool is_mark = id < vocab->count && (vocab->tokens[id].flags & WHIM_TOKEN_SPECIAL) != 0;
+    return is_mark ? id : -1;
+}
+
+static whim_err read_specials(const reader *r, bool llama, bool add_bos)
 {
     whim_tokenizer *tok = r->tok;
-    int32_t bos, eos, eot, eom, unk;
-    bool add_bos = llama, add_eos = false;
+    int32_t unk = llama ? usual_id(r, 0) : -1;
+    int32_t bos = llama ? usual_id(r, 1) : -1;
+    int32_t eos = llama ? usual_id(r, 2) : -1;
+    int32_t eot = -1, eom = -1;
+    bool add_eos = false;
     WHIM_TRY(read_id(r, KEY("bos_token_id"), &bos, &tok->bos));
     WHIM_TRY(read_id(r, KEY("eos_token_id"), &eos, &tok->eos));
     WHIM_TRY(read_id(r, KEY("eot_token_id"), &eot, NULL));
@@ -380,7 +391,7 @@ whim_err whim_tokenizer_from_gguf(whim_tokenizer *tok, const whim_gguf *gguf, wh
     int64_t n_model = 0, n_pre = 7;
     WHIM_TRY(whim_gguf_get_string(gguf, KEY("model"), &model, &n_model, diag));
     WHIM_TRY(whim_gguf_get_string(gguf, KEY("pre"), &pre, &n_pre, diag));
-    bool llama = n_model == 5 && memcmp(model, "llama", 5) == 0;
+    bool llama = n_model == 5 && memcmp(model, "llama", 5) == 0, add_bos = llama;
     if (!llama && (n_model != 4 || memcmp(model, "gpt2", 4) != 0)) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "%s: \"" KEY("model") "\" is \"%.*s\", expected \"gpt2\" or \"llama\"",
@@ -391,10 +402,10 @@ whim_err whim_tokenizer_from_gguf(whim_tokenizer *tok, const whim_gguf *gguf, wh
         WHIM_TRY(read_scores(&r));
         WHIM_TRY(set_llama(&r));
     } else {
-        WHIM_TRY(whim_tokenizer_set_pre(tok, pre, n_pre, gguf->path, diag));
+        WHIM_TRY(whim_tokenizer_set_pre(tok, pre, n_pre, gguf->path, &add_bos, diag));
         WHIM_TRY(read_merges(&r));
     }
-    WHIM_TRY(read_specials(&r, llama));
+    WHIM_TRY(read_specials(&r, llama, add_bos));
     WHIM_TRY(build_added(tok));
     WHIM_TRY(read_templates(&r));
     return whim_vocab_decode(&tok->vocab, &tok->arena,

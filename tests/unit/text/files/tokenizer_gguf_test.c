@@ -133,6 +133,40 @@ static void kind_llama(void **state)
     whim_ckpt_close(&ckpt);
 }
 
+static void key_bool(gguf_build *b, const char *key, bool value)
+{
+    key_int(b, key, WHIM_GGUF_BOOL, value);
+}
+
+/* Files that name no marks have SentencePiece's, 0 to 2, where these tokens are marks. */
+static void usual_marks(void **state)
+{
+    (void)state;
+    static const int types[][4] = {{1, 1, 1, 1}, {2, 3, 3, 1}};
+    static const float scores[4];
+    for (int are_marks = 0; are_marks < 2; are_marks++) {
+        gguf_build b = start();
+        whim_ckpt ckpt;
+        whim_tokenizer *tok;
+        whim_diag diag = {{0}};
+        int32_t stops[4];
+        b.skip = T "eos_token_id";
+        tiny_keys(&b);
+        ints(&b, T "token_type", types[are_marks], 4);
+        floats(&b, T "scores", scores, 4);
+        key_str(&b, T "model", "llama");
+        key_bool(&b, T "add_space_prefix", false);
+        key_bool(&b, T "add_eos_token", true);
+        assert_int_equal(open_built(&b, &ckpt, &tok, &diag), WHIM_ERR_OK);
+        expect(tok, "z", true, (int32_t[]){1, 0, 2}, are_marks ? 3 : 0);
+        assert_string_equal(whim_tokenizer_bos(tok), are_marks ? "a" : "");
+        assert_int_equal(whim_tokenizer_stop_ids(tok, stops, 4), are_marks);
+        assert_true(!are_marks || stops[0] == 2);
+        whim_tokenizer_close(tok);
+        whim_ckpt_close(&ckpt);
+    }
+}
+
 /* Marks of a gap: by the keys of either age, and else by how they are spelled. */
 static void gaps_have_marks(void **state)
 {
@@ -170,11 +204,13 @@ static void gaps_have_marks(void **state)
     whim_tokenizer_close(tok);
 }
 
+enum { NO_MERGE = 260, N_GPT2 };
+
 static gguf_build gpt2_build(const char *pre)
 {
     static char text[256][8];
-    const char *tokens[260] = {0};
-    int types[260];
+    const char *tokens[N_GPT2] = {0};
+    int types[N_GPT2];
     for (int i = 0; i < 256; i++) {
         int32_t n = whim_utf8_encode(whim_byte_level_char((uint8_t)i), text[i]);
         text[i][n] = '\0';
@@ -185,13 +221,14 @@ static gguf_build gpt2_build(const char *pre)
     tokens[257] = "<end>";
     tokens[258] = "<mark>";
     tokens[259] = "12";
-    types[256] = types[259] = 1;
+    tokens[NO_MERGE] = "hq";
+    types[256] = types[259] = types[NO_MERGE] = 1;
     types[257] = 3;
     types[258] = 4;
     static const char *const merges[] = {"a b", "1 2"};
     gguf_build b = without_tokens();
-    key_strings(&b, T "tokens", tokens, 260);
-    ints(&b, T "token_type", types, 260);
+    key_strings(&b, T "tokens", tokens, N_GPT2);
+    ints(&b, T "token_type", types, N_GPT2);
     key_strings(&b, T "merges", merges, 2);
     key_str(&b, T "model", "gpt2");
     key_str(&b, T "pre", pre);
@@ -248,6 +285,61 @@ static void check_split(const char *name, const whim_str *probes, int n_probe, c
     whim_ckpt_close(&ckpt);
 }
 
+static bool is_one_of(const char *name, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        if (strcmp(*names, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What else a name says: BOS where the file does not, tokens without merges, composed letters. The
+ * first two as in llama.cpp's src/llama-vocab.cpp. */
+static void check_rules(const char *name)
+{
+    static const char *const with_bos[] = {"llama-bpe",    "llama3",  "llama-v3",  "falcon3",
+                                           "falcon-h1",    "pixtral", "midm-2.0",  "lfm2",
+                                           "jina-v5-nano", "tekken",  "chameleon", NULL};
+    static const char *const whole[] = {"llama-bpe",
+                                        "llama3",
+                                        "llama-v3",
+                                        "falcon3",
+                                        "falcon-h1",
+                                        "pixtral",
+                                        "midm-2.0",
+                                        "lfm2",
+                                        "jina-v5-nano",
+                                        "tekken",
+                                        "youtu",
+                                        "minicpm5",
+                                        "granite-embed-multi-97m",
+                                        NULL};
+    static const char *const composed[] = {"qwen2", "deepseek-r1-qwen", "f2llmv2", "qwen35", NULL};
+    bool bos = is_one_of(name, with_bos), one = is_one_of(name, whole);
+    for (int said = -1; said < 2; said++) { /* -1: not at all */
+        gguf_build b = gpt2_build(name);
+        whim_ckpt ckpt;
+        whim_tokenizer *tok;
+        whim_diag diag = {{0}};
+        key_u32(&b, T "bos_token_id", 257);
+        if (said >= 0) {
+            key_bool(&b, T "add_bos_token", said > 0);
+        }
+        assert_int_equal(open_built(&b, &ckpt, &tok, &diag), WHIM_ERR_OK);
+        bool has_bos = said < 0 ? bos : said > 0;
+        expect(tok, "ab", true, has_bos ? (int32_t[]){257, 256} : (int32_t[]){256}, 1 + has_bos);
+        expect(tok, "ab", false, (int32_t[]){256}, 1);
+        expect(tok, "hq", false, one ? (int32_t[]){NO_MERGE} : (int32_t[]){'h', 'q'}, 2 - one);
+        expect(tok, "e\xCC\x81", false,
+               is_one_of(name, composed) ? (int32_t[]){0xC3, 0xA9} : (int32_t[]){'e', 0xCC, 0x81},
+               is_one_of(name, composed) ? 2 : 3);
+        whim_tokenizer_close(tok);
+        whim_ckpt_close(&ckpt);
+    }
+}
+
 /* Every name that GGUF files have, on hard strings (tools/golden/make_pre_golden.py). */
 static void named_splits(void **state)
 {
@@ -276,6 +368,7 @@ static void named_splits(void **state)
     for (int at = N_PROBE + 1; at < n_line; at += N_PROBE + 1) {
         for (char *names = lines[at], *name; (name = strsep(&names, " ")) != NULL; n_name++) {
             check_split(name, probes, N_PROBE, &lines[at + 1]);
+            check_rules(name);
         }
     }
     assert_true(n_name > 75);
@@ -418,11 +511,9 @@ static bool check_vocabulary(const char *path)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kind_llama),
-        cmocka_unit_test(gaps_have_marks),
-        cmocka_unit_test(kind_gpt2),
-        cmocka_unit_test(named_splits),
-        cmocka_unit_test(broken_vocabularies_are_refused),
+        cmocka_unit_test(kind_llama),      cmocka_unit_test(usual_marks),
+        cmocka_unit_test(gaps_have_marks), cmocka_unit_test(kind_gpt2),
+        cmocka_unit_test(named_splits),    cmocka_unit_test(broken_vocabularies_are_refused),
     };
     int failed = argc > 1 ? 0 : cmocka_run_group_tests(tests, dir_setup, dir_teardown);
     for (int i = 1; i < argc; i++) {
