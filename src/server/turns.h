@@ -17,7 +17,7 @@
 /* Caller's storage; {0} is an empty list. */
 typedef struct whim_turns {
     json_t *list;             /* closed turns */
-    const char *role;         /* of the open turn, a literal; NULL: none is open */
+    const char *role;         /* of the open turn; NULL: none is open */
     whim_str text, reasoning; /* of the open turn */
     json_t *calls;            /* of the open turn, NULL: none */
     bool failed;
@@ -25,8 +25,8 @@ typedef struct whim_turns {
 
 void whim_turns_deinit(whim_turns *turns);
 
-/* Go on with the open turn if it is of this role, else close it and open one. `role` is a
- * literal. */
+/* Go on with the open turn if it is of this role, else close it and open one. `role` is borrowed
+ * until the turn is closed. */
 void whim_turns_open(whim_turns *turns, const char *role);
 void whim_turns_close(whim_turns *turns);
 

@@ -24,6 +24,9 @@ def tokens_of(oai, text):
     {"guided_json": json.dumps(SCHEMA)},
     {"structured_outputs": {"json": SCHEMA}},
     {"response_format": {"type": "json_object", "schema": SCHEMA}},
+    {"response_format": {"type": "json_object", "json_schema": {"schema": SCHEMA}}},
+    {"response_format": {"type": "json_object", "value": SCHEMA}},
+    {"response_format": {"type": "json", "value": SCHEMA}},
 ])
 def test_schemas_hold(oai, fields):
     answer = oai.chat.completions.create(extra_body=fields, **KW).choices[0]
@@ -39,6 +42,7 @@ LIST = 'root ::= "[" list "]"\nlist ::= num | num "," list  # no blanks\nnum ::=
     ({"guided_grammar": 'root ::= root "x" | "y"'}, "yx*"),
     ({"structured_outputs": {"grammar": 'root ::= "(" root ")" | "z"'}}, r"\(*z?\)*"),
     ({"guided_regex": "[xy]{3}"}, "[xy]{3}"),
+    ({"response_format": {"type": "regex", "value": "[xy]{3}"}}, "[xy]{3}"),
     ({"structured_outputs": {"regex": "[xy]{3}"}}, "[xy]{3}"),
     ({"guided_choice": ["seven", "nine"]}, "seven|nine"),
     ({"structured_outputs": {"choice": ["seven", "nine"]}}, "seven|nine"),
@@ -57,6 +61,9 @@ def test_texts_hold(oai, fields, pattern):
     ({"structured_outputs": {"grammar": "root ::= x"}}, "structured_outputs.grammar"),
     ({"ebnf": 'root ::= "a"', "regex": "a"}, "ebnf"),
     ({"guided_json": {"not": {}}}, "guided_json"),
+    ({"response_format": {"type": "json_object", "json_schema": {"name": "n"}}}, "response_format.json_schema.schema"),
+    ({"response_format": {"type": "json_object", "schema": {}, "value": {}}}, "response_format.value"),
+    ({"response_format": {"type": "regex"}}, "response_format.value"),
     ({"guided_regex": "a", "regex": "a"}, "guided_regex"),
     ({"xtc_probability": 1.5}, "xtc_probability"),
     ({"mirostat": 2}, "mirostat"),
@@ -156,7 +163,9 @@ ROUTES = {
     ("/v1/completions", {"max_completion_tokens": 9, "tools": []}, "max_completion_tokens,tools"),
     ("/v1/responses", {"max_tokens": 9, "top_logprobs": 2, "reasoning": {"effort": "low", "max_tokens": 5}},
      "max_tokens,top_logprobs,reasoning.max_tokens"),
+    ("/v1/responses", {"truncation": "auto"}, "truncation"),
     ("/v1/messages", {"stop": ["x"], "reasoning_effort": "low", "n": 2}, "stop,reasoning_effort,n"),
+    ("/v1/messages", {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}, "context_management"),
     ("/completion", {"stop_sequences": ["x"], "stream_options": {}}, "stop_sequences,stream_options"),
     ("/completion", {"samplers": ["top_k"], "repeat_last_n": 64, "min_keep": 1, "t_max_predict_ms": 9,
                      "timings_per_token": True}, "samplers,repeat_last_n,min_keep,t_max_predict_ms,timings_per_token"),

@@ -103,6 +103,22 @@ static bool read_style(const whim_fields *f, whim_task *task)
            read_format(&at, "format", "output_config.format", "output_config.format.schema", task);
 }
 
+/* Edits of the turns before they are read. None is done, so they are not looked at, and the log
+ * tells them; but no edit at all, and all thoughts kept, change nothing. */
+static void pass_over_idle_edits(const whim_fields *f)
+{
+    const json_t *edits = whim_peek(whim_peek(f->obj, "context_management"), "edits");
+    bool is_idle = edits == NULL || json_is_array(edits);
+    for (size_t i = 0; is_idle && i < json_array_size(edits); i++) {
+        const json_t *edit = json_array_get(edits, i);
+        is_idle = whim_peek_is(whim_peek(edit, "type"), "clear_thinking_20251015") &&
+                  whim_peek_is(whim_peek(edit, "keep"), "all");
+    }
+    if (is_idle) {
+        (void)whim_field(f, "context_management");
+    }
+}
+
 bool whim_anthropic_read(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     /* The turns that the template sees are not those of the body: merged, split, the system's in
@@ -110,6 +126,7 @@ bool whim_anthropic_read(const whim_api *api, const whim_fields *f, whim_task *t
     static const char *const told[] = {"thinking", NULL};
     task->messages_at = "messages";
     task->told = told;
+    pass_over_idle_edits(f);
     return whim_task_read_common(api, f, task) && whim_task_read_stops(f, "stop_sequences", task) &&
            whim_anthropic_read_turns(f, task) && read_tools(f, task) && read_style(f, task);
 }

@@ -20,8 +20,8 @@ static const struct {
     const char *path, *names;
 } idle_of[] = {
     {"/responses", " include reasoning.generate_summary reasoning.summary stream_options "
-                   "text.format.description text.format.name text.format.strict truncation "},
-    {"/messages", " cache_control context_management "},
+                   "text.format.description text.format.name text.format.strict "},
+    {"/messages", " cache_control "},
     {"/api/", " keep_alive options.embedding_only options.f16_kv options.logits_all "
               "options.low_vram options.main_gpu options.num_batch options.num_ctx "
               "options.num_gpu options.num_keep options.num_thread options.numa "

@@ -163,20 +163,18 @@ static bool read_calls(const whim_fields *f, whim_turns *turns, call_count *coun
 
 static bool read_message(const whim_fields *f, whim_turns *turns, call_count *count)
 {
-    static const char *const roles[] = {"system", "user", "assistant", "tool"};
-    const char *role = NULL, *content = "", *thinking = "", *tool = NULL, *known = NULL;
+    const char *role = NULL, *content = "", *thinking = "", *tool = NULL;
     if (!refuse_some(f) || !whim_field_string(f, "role", &role) ||
         !whim_field_string(f, "content", &content) ||
         !whim_field_string(f, "thinking", &thinking) || !whim_field_string(f, "tool_name", &tool)) {
         return false;
     }
-    for (size_t i = 0; role != NULL && i < sizeof roles / sizeof roles[0]; i++) {
-        known = strcmp(role, roles[i]) == 0 ? roles[i] : known;
+    if (role == NULL || role[0] == '\0') { /* which others there are, the template says */
+        return whim_field_refuse(f, "role",
+                                 "must be system, user, assistant, tool or another one "
+                                 "that the model's chat template has");
     }
-    if (known == NULL) {
-        return whim_field_refuse(f, "role", "must be system, user, assistant or tool");
-    }
-    if (strcmp(known, "tool") == 0) {
+    if (strcmp(role, "tool") == 0) {
         whim_str text = {0};
         json_t *id = call_id(call_answered(count, tool));
         whim_str_append(&text, content);
@@ -189,7 +187,7 @@ static bool read_message(const whim_fields *f, whim_turns *turns, call_count *co
         return true;
     }
     whim_turns_close(turns);
-    whim_turns_open(turns, known);
+    whim_turns_open(turns, role);
     whim_str_append(&turns->text, content);
     whim_str_append(&turns->reasoning, thinking);
     return read_calls(f, turns, count);

@@ -7,9 +7,60 @@
 
 #include <inttypes.h>
 
+/* {"schema": ..} in a field, under OpenAI's name or that of text-generation-inference. */
+static bool read_named_schema(const whim_fields *f, const char *key, whim_task *task)
+{
+    whim_fields in;
+    const char *text = NULL; /* checked only: the answer does not depend on them */
+    bool strict = false;
+    if (!whim_field_inside(f, key, &in) || !whim_field_string(&in, "name", &text) ||
+        !whim_field_string(&in, "description", &text) || !whim_field_bool(&in, "strict", &strict) ||
+        !whim_field_object(&in, "schema", &task->schema)) {
+        return false;
+    }
+    return task->schema != NULL || whim_field_refuse(&in, "schema", "is missing");
+}
+
+/* The schema wherever clients put it: {"json_schema": {"schema": ..}}, {"schema": ..}, or
+ * text-generation-inference's {"value": ..}, which holds a named one where the type says so. Any of
+ * them holds with any type, so that none is dropped; `needed`: one must be there. */
+static bool read_schema(const whim_fields *f, bool is_named, bool needed, whim_task *task)
+{
+    static const char *const keys[] = {"json_schema", "schema", "value"};
+    static const char *const at[] = {"response_format.json_schema.schema", "response_format.schema",
+                                     "response_format.value", "response_format.value.schema"};
+    int found = -1;
+    for (int i = 0; i < 3; i++) {
+        if (whim_field(f, keys[i]) == NULL) {
+            continue;
+        }
+        if (found >= 0) {
+            return whim_field_refuse(f, keys[i], "cannot be given beside \"%s%s\"", f->prefix,
+                                     keys[found]);
+        }
+        found = i;
+    }
+    if (found < 0) {
+        task->ask.json_object = !needed;
+        return !needed || (is_named ? read_named_schema(f, "json_schema", task)
+                                    : whim_field_refuse(f, "value", "is missing"));
+    }
+    bool inside = found == 0 || (found == 2 && is_named);
+    task->schema_at = at[found + (found == 2 && is_named)];
+    return inside ? read_named_schema(f, keys[found], task)
+                  : whim_field_object(f, keys[found], &task->schema);
+}
+
+static bool read_regex(const whim_fields *f, whim_task *task)
+{
+    task->form_at = "response_format.value";
+    return whim_field_string(f, "value", &task->ask.regex) &&
+           (task->ask.regex != NULL || whim_field_refuse(f, "value", "is missing"));
+}
+
 bool whim_openai_read_format(const whim_fields *f, whim_task *task)
 {
-    whim_fields in, inner;
+    whim_fields in;
     if (!whim_field_inside(f, "response_format", &in)) {
         return false;
     }
@@ -17,37 +68,16 @@ bool whim_openai_read_format(const whim_fields *f, whim_task *task)
     if (in.obj == NULL || whim_peek_is(type, "text")) {
         return true;
     }
-    bool is_object = whim_peek_is(type, "json_object");
-    if (!is_object && !whim_peek_is(type, "json_schema")) {
-        return whim_field_refuse(&in, "type", "must be text, json_object or json_schema");
+    bool is_object = whim_peek_is(type, "json_object"), is_regex = whim_peek_is(type, "regex");
+    bool is_named = whim_peek_is(type, "json_schema");
+    if (!is_object && !is_named && !is_regex && !whim_peek_is(type, "json")) {
+        return whim_field_refuse(&in, "type",
+                                 "must be text, json_object, json_schema, json or regex");
     }
     if (!whim_task_one_form(f, "response_format", task)) {
         return false;
     }
-    /* Some clients put the schema here, with either type. */
-    if (whim_field(&in, "json_schema") == NULL && whim_field(&in, "schema") != NULL) {
-        task->schema_at = "response_format.schema";
-        return whim_field_object(&in, "schema", &task->schema);
-    }
-    if (is_object) {
-        task->ask.json_object = true;
-        return true;
-    }
-    json_t *root = NULL;
-    const char *text = NULL; /* checked only: the answer does not depend on them */
-    bool strict = false;
-    if (!whim_field_inside(&in, "json_schema", &inner) ||
-        !whim_field_string(&inner, "name", &text) ||
-        !whim_field_string(&inner, "description", &text) ||
-        !whim_field_bool(&inner, "strict", &strict) ||
-        !whim_field_object(&inner, "schema", &root)) {
-        return false;
-    }
-    if (root == NULL) {
-        return whim_field_refuse(&inner, "schema", "is missing");
-    }
-    task->schema = root;
-    return true;
+    return is_regex ? read_regex(&in, task) : read_schema(&in, is_named, !is_object, task);
 }
 
 static bool read_stream_options(const whim_fields *f, whim_task *task)

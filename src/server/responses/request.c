@@ -54,7 +54,6 @@ static bool read_tools(const whim_fields *f, whim_task *task)
 static bool read_text(const whim_fields *f, whim_task *task)
 {
     whim_fields at, in;
-    json_t *schema = NULL;
     if (!whim_field_inside(f, "text", &at) || !whim_field_inside(&at, "format", &in)) {
         return false;
     }
@@ -67,21 +66,22 @@ static bool read_text(const whim_fields *f, whim_task *task)
     }
     task->form_at = task->format_at = "text.format";
     task->schema_at = "text.format.schema";
-    if (whim_peek_is(type, "json_object")) {
-        task->ask.json_object = true;
-        return true;
-    }
-    if (!whim_peek_is(type, "json_schema")) {
+    bool is_object = whim_peek_is(type, "json_object");
+    if (!is_object && !whim_peek_is(type, "json_schema")) {
         return whim_field_refuse(&in, "type",
                                  "must be \"text\", \"json_object\" or \"json_schema\"");
     }
-    if (!whim_field_object(&in, "schema", &schema)) {
+    if (whim_field(&in, "json_schema") != NULL) {
+        return whim_field_refuse(&in, "json_schema",
+                                 "is not a field of this route; the schema is \"schema\" itself");
+    }
+    if (!whim_field_object(&in, "schema", &task->schema)) {
         return false;
     }
-    if (schema == NULL) {
+    if (task->schema == NULL && !is_object) {
         return whim_field_refuse(&in, "schema", "is required");
     }
-    task->schema = schema;
+    task->ask.json_object = task->schema == NULL;
     return true;
 }
 
@@ -150,13 +150,25 @@ static bool check_metadata(const whim_fields *f)
     return true;
 }
 
+/* "auto" would leave out the oldest turns where "disabled" is refused. It is not done, so it is not
+ * looked at, and the log tells it. */
+static bool check_truncation(const whim_fields *f)
+{
+    const json_t *how = whim_peek(f->obj, "truncation");
+    if (whim_peek_is(how, "auto")) {
+        return true;
+    }
+    return whim_field(f, "truncation") == NULL || whim_peek_is(how, "disabled") ||
+           whim_field_refuse(f, "truncation", "must be \"disabled\" or \"auto\"");
+}
+
 bool whim_responses_read(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     task->messages_at = "input";
     static const char *const told[] = {
         "metadata", "previous_response_id", "text", "tool_choice", "tools", NULL};
     task->told = told;
-    return refuse_state(f) && check_include(f) && check_metadata(f) &&
+    return refuse_state(f) && check_include(f) && check_metadata(f) && check_truncation(f) &&
            whim_task_read_common(api, f, task) && whim_task_read_stops(f, "stop", task) &&
            whim_field_int(f, "max_output_tokens", 1, INT32_MAX, &task->ask.max_tokens) &&
            whim_responses_read_turns(api, f, task) && read_tools(f, task) && read_text(f, task) &&

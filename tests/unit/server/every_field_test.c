@@ -60,6 +60,12 @@ static whim_task *open_body(size_t route, const char *body)
     return task;
 }
 
+/* What says by its value what holds anyway: nothing is said about it. */
+static bool anything(const whim_task *task)
+{
+    return task != NULL;
+}
+
 /* 's': served, 'r': refused by its name, 't': told, '-': none of these. */
 static char outcome(size_t route, const char *name, const char *member,
                     bool (*served_by)(const whim_task *task))
@@ -74,7 +80,10 @@ static char outcome(size_t route, const char *name, const char *member,
                    strcmp(read_fault.param, full) == 0;
     bool told = strstr(said, line) != NULL;
     whim_task_destroy(task);
-    return served && said[0] == '\0' ? 's' : refused ? 'r' : told && !served ? 't' : '-';
+    return told                        ? (served && served_by != anything ? '-' : 't')
+           : served && said[0] == '\0' ? 's'
+           : refused                   ? 'r'
+                                       : '-';
 }
 
 static int n_wrong; /* members, which are printed */
@@ -144,6 +153,10 @@ static bool has_schema(const whim_task *task)
 {
     return task->schema != NULL && holds_form(task);
 }
+static bool has_regex(const whim_task *task)
+{
+    return task->ask.regex != NULL && holds_form(task);
+}
 static bool has_bans(const whim_task *task)
 {
     return task->history != NULL && task->history->n_ban > 0;
@@ -195,6 +208,21 @@ static void all_fields_have_an_outcome(void **state)
          has_schema, "ssrrsrrtt"},
         {"response_format", "\"response_format\":{\"type\":\"json_object\",\"schema\":" OBJECT "}",
          has_schema, "ssrrsrrtt"},
+        {"response_format",
+         "\"response_format\":{\"type\":\"json_object\",\"json_schema\":{\"schema\":" OBJECT "}}",
+         has_schema, "ssrrsrrtt"},
+        {"response_format", "\"response_format\":{\"type\":\"json_object\",\"value\":" OBJECT "}",
+         has_schema, "ssrrsrrtt"},
+        {"response_format", "\"response_format\":{\"type\":\"json\",\"value\":" OBJECT "}",
+         has_schema, "ssrrsrrtt"},
+        {"response_format",
+         "\"response_format\":{\"type\":\"json_schema\",\"value\":{\"name\":\"x\","
+         "\"schema\":" OBJECT "}}",
+         has_schema, "ssrrsrrtt"},
+        {"response_format", "\"response_format\":{\"type\":\"regex\",\"value\":\"a+\"}", has_regex,
+         "ssrrsrrtt"},
+        {"text", "\"text\":{\"format\":{\"type\":\"json_object\",\"schema\":" OBJECT "}}",
+         has_schema, "rrsrrrrtt"},
         {"format", "\"format\":" OBJECT, has_schema, "rrrrrsstt"},
         {"output_format", "\"output_format\":{\"type\":\"json_schema\",\"schema\":" OBJECT "}",
          has_schema, "rrrsrrrtt"},
@@ -213,6 +241,20 @@ static void all_fields_have_an_outcome(void **state)
         {"stop", "\"stop\":[\"x\"]", has_stop, "ssststtss"},
         {"n", "\"n\":2", has_choices, "ssttstttt"},
         {"beam_width", "\"beam_width\":2", NULL, "t"},
+        {"truncation", "\"truncation\":\"auto\"", NULL, "t"},
+        {"truncation", "\"truncation\":\"disabled\"", anything, "ttstttttt"},
+        {"truncation", "\"truncation\":\"left\"", NULL, "ttrtttttt"},
+        {"context_management",
+         "\"context_management\":{\"edits\":[{\"type\":\"clear_tool_uses_20250919\"}]}", NULL, "t"},
+        {"context_management",
+         "\"context_management\":{\"edits\":[{\"type\":\"clear_thinking_20251015\","
+         "\"keep\":{\"type\":\"thinking_turns\",\"value\":1}}]}",
+         NULL, "t"},
+        {"context_management",
+         "\"context_management\":{\"edits\":[{\"type\":\"clear_thinking_20251015\","
+         "\"keep\":\"all\"}]}",
+         anything, "tttsttttt"},
+        {"context_management", "\"context_management\":{\"edits\":[]}", anything, "tttsttttt"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -225,8 +267,8 @@ static void all_fields_have_an_outcome(void **state)
 static void nothing_is_served_without_a_field(void **state)
 {
     bool (*const served_by[])(const whim_task *task) = {
-        holds_form,        has_schema,  has_bans, has_dry,  has_dry_settings, has_xtc,
-        has_xtc_threshold, has_allowed, is_cut,   has_stop, has_choices};
+        holds_form, has_schema,        has_regex,   has_bans, has_dry,  has_dry_settings,
+        has_xtc,    has_xtc_threshold, has_allowed, is_cut,   has_stop, has_choices};
     (void)state;
     for (size_t i = 0; i < N_ROUTE; i++) {
         for (size_t k = 0; k < sizeof served_by / sizeof served_by[0]; k++) {

@@ -38,6 +38,14 @@ static void schemas_are_held(void **state)
          "response_format.schema"},
         {"\"response_format\":{\"type\":\"json_schema\",\"schema\":" SCHEMA "}",
          "response_format.schema"},
+        {"\"response_format\":{\"type\":\"json_object\",\"json_schema\":{\"schema\":" SCHEMA "}}",
+         "response_format.json_schema.schema"},
+        {"\"response_format\":{\"type\":\"json\",\"schema\":" SCHEMA "}", "response_format.schema"},
+        {"\"response_format\":{\"type\":\"json_object\",\"value\":" SCHEMA "}",
+         "response_format.value"},
+        {"\"response_format\":{\"type\":\"json\",\"value\":" SCHEMA "}", "response_format.value"},
+        {"\"response_format\":{\"type\":\"json_schema\",\"value\":{\"schema\":" SCHEMA "}}",
+         "response_format.value.schema"},
     };
     (void)state;
     for (size_t i = 0; i < N_OF(cases); i++) {
@@ -91,6 +99,14 @@ static void forms_of_the_wrong_kind_are_named(void **state)
                  "must be a list of strings");
     chat_refuses("\"structured_outputs\":{\"json_object\":1}", "structured_outputs.json_object",
                  "must be true or false");
+    chat_refuses("\"response_format\":{\"type\":\"json_object\",\"json_schema\":{\"name\":\"n\"}}",
+                 "response_format.json_schema.schema", "is missing");
+    chat_refuses("\"response_format\":{\"type\":\"json\"}", "response_format.value", "is missing");
+    chat_refuses("\"response_format\":{\"type\":\"regex\"}", "response_format.value", "is missing");
+    chat_refuses("\"response_format\":{\"type\":\"json_object\",\"value\":\"{}\"}",
+                 "response_format.value", "must be an object");
+    chat_refuses("\"response_format\":{\"type\":\"json_object\",\"schema\":{},\"value\":{}}",
+                 "response_format.value", "beside \"response_format.schema\"");
     chat_refuses("\"response_format\":{\"type\":\"json_object\",\"schema\":3}",
                  "response_format.schema", "must be an object");
 }

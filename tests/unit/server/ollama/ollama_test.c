@@ -16,6 +16,10 @@ static void takes_turns(void **state)
 {
     (void)state;
     messages("{" HI "}", "[{\"role\":\"user\",\"content\":\"hi\"}]");
+    /* A role of the template's own, which only the template can refuse. */
+    messages("{\"messages\":[{\"role\":\"poet\",\"content\":\"a\"},{\"role\":\"poet\","
+             "\"content\":\"b\"}]}",
+             "[{\"role\":\"poet\",\"content\":\"a\"},{\"role\":\"poet\",\"content\":\"b\"}]");
     /* Turns of a role stay apart; thoughts go with their turn. */
     messages("{\"messages\":[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\","
              "\"content\":\"a\",\"images\":[]},{\"role\":\"user\",\"content\":\"b\"},"
@@ -139,7 +143,9 @@ static void refuses_what_it_cannot_do(void **state)
         {"{" HI ",\"template\":\"x\"}", "template", "is not supported"},
         {"{\"messages\":[{\"role\":\"user\",\"images\":[\"aGk=\"]}]}", "messages[0].images",
          "reads text only"},
-        {"{\"messages\":[{\"role\":\"poet\",\"content\":\"x\"}]}", "messages[0].role", "must be"},
+        {"{\"messages\":[{\"content\":\"x\"}]}", "messages[0].role", "must be"},
+        {"{\"messages\":[{\"role\":\"\",\"content\":\"x\"}]}", "messages[0].role", "must be"},
+        {"{\"messages\":[{\"role\":7,\"content\":\"x\"}]}", "messages[0].role", "must be"},
         {"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
          "\"arguments\":\"{}\"}}]}]}",
          "messages[0].tool_calls", "an object of arguments"},
