@@ -2,8 +2,11 @@
 """Ollama's /api through its own Python client."""
 import json
 
+import jsonschema
 import ollama
 import pytest
+
+from serving import ROOT, Server
 
 ASK = [{"role": "user", "content": "Name three birds that live by the sea."}]
 GREEDY = {"temperature": 0, "num_predict": 20}
@@ -71,6 +74,68 @@ def test_tools_are_the_same_prompt(oll, oai):
         {"role": "tool", "content": "5", "tool_call_id": "call_0"}])
     assert ours.prompt_eval_count == theirs.usage.prompt_tokens
     assert ours.message.content == theirs.choices[0].message.content
+
+
+ADD = {"type": "function", "function": {"name": "add", "description": "Add", "parameters": {
+    "type": "object", "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["a"],
+    "additionalProperties": False}}}
+
+
+def test_a_call_comes_back(oll, server):
+    """A text could only be "~", which is made unlikely: what is left is a call, and the end as soon as it may come."""
+    def token_of(text):
+        token, = server.post("/tokenize", {"prompt": text, "add_special_tokens": False, "parse_special": True}).json()["tokens"]
+        return str(token)
+
+    bias = {token_of("~"): -100, token_of("<|im_end|>"): 100}
+    options = {"temperature": 0, "num_predict": 120, "guided_choice": ["~"], "logit_bias": bias}
+    whole = oll.chat(model="any", messages=ASK, tools=[ADD], options=options)
+    call, = whole.message.tool_calls
+    jsonschema.validate(call.function.arguments, ADD["function"]["parameters"])
+    assert call.function.name == "add" and not whole.message.content and whole.done_reason == "stop"
+    pieces = list(oll.chat(model="any", messages=ASK, tools=[ADD], options=options, stream=True))
+    calls = [c for p in pieces for c in p.message.tool_calls or []]
+    assert calls == [call] and pieces[-1].done and pieces[-1].done_reason == "stop"
+    assert "".join(p.message.content or "" for p in pieces) == ""
+    turns = [*ASK, whole.message, {"role": "tool", "tool_name": "add", "content": "5"}]
+    after = oll.chat(model="any", messages=turns, tools=[ADD], options=GREEDY)
+    assert after.message.content and after.prompt_eval_count > whole.prompt_eval_count
+
+
+@pytest.fixture(scope="module")
+def thinker():
+    """Its template opens the thoughts, or closes them at once."""
+    s = Server("ollama-thinks", "--chat-template", str(ROOT / "tests" / "data" / "chat" / "templates" / "qwen35.jinja"))
+    yield s
+    assert s.stop() == 0
+
+
+def test_thoughts_come_apart(thinker):
+    client = ollama.Client(host=thinker.url)
+    ask = {"messages": ASK, "temperature": 0, "max_tokens": 20}
+    for think in True, "low":
+        whole = client.chat(model="any", messages=ASK, think=think, options=GREEDY)
+        theirs = thinker.post("/v1/chat/completions", {**ask, "reasoning_effort": "low"}).json()["choices"][0]["message"]
+        assert whole.message.thinking and whole.message.thinking == theirs["reasoning_content"]
+        assert not whole.message.content and whole.done_reason == "length"
+    pieces = list(client.chat(model="any", messages=ASK, think=True, options=GREEDY, stream=True))
+    assert "".join(p.message.thinking or "" for p in pieces) == whole.message.thinking
+    once = client.generate(model="any", prompt=ASK[0]["content"], think=True, options=GREEDY)
+    assert once.thinking == whole.message.thinking and not once.response
+    silent = client.chat(model="any", messages=ASK, think=False, options=GREEDY)
+    theirs = thinker.post("/v1/chat/completions", {**ask, "reasoning_effort": "none"}).json()["choices"][0]["message"]
+    assert silent.message.thinking is None and silent.message.content and silent.message.content == theirs["content"]
+
+
+def test_roles_are_the_templates(oll, oai, thinker):
+    turns = [*ASK, {"role": "poet", "content": "The gull."}, *ASK]
+    ours = oll.chat(model="any", messages=turns, options=GREEDY)
+    theirs = oai.chat.completions.create(model="any", messages=turns, max_tokens=20, temperature=0)
+    assert ours.message.content == theirs.choices[0].message.content
+    assert ours.prompt_eval_count == theirs.usage.prompt_tokens
+    with pytest.raises(ollama.ResponseError) as refused:  # this template has no such role
+        ollama.Client(host=thinker.url).chat(model="any", messages=turns, options=GREEDY)
+    assert refused.value.status_code == 400 and "poet" in refused.value.error
 
 
 def test_options_hold_back_words_and_tokens(server):
