@@ -137,12 +137,22 @@ fuzz:
 	        || { echo "fuzz $$n: found a crash; the input is in build/fuzz/found/$$n/"; exit 1; }; \
 	done
 
+# With TEMPLATES="FOLDER..." only those: what Jinja2 makes of their *.jinja, and whether whimbrel makes the same of them.
+TEMPLATE_TEST := build/$(ARCH)-test/tests/unit/jinja/template_test
+ifneq ($(TEMPLATES),)
+golden: build/venv/ready
+	mkdir -p build/templates
+	build/venv/bin/python tools/golden/make_template_golden.py --out build/templates --templates $(TEMPLATES)
+	$(ONE) MODE=test $(TEMPLATE_TEST)
+	$(TEMPLATE_TEST) build/templates/conversations.json.xz
+else
 golden: build/venv/ready
 	build/venv/bin/python tools/golden/make_golden.py --out tests/data/golden $(GOLDEN_FLAGS)
 	build/venv/bin/python tools/golden/mixed.py --out tests/data/mixed
 	build/venv/bin/python tools/golden/twins.py --data tests/data/golden --out tests/data/twins
 	build/venv/bin/python tools/golden/make_draft_golden.py --data tests/data/golden --out tests/data/drafts --check
 	build/venv/bin/python tools/golden/make_serial_golden.py --data tests/data/golden --out tests/data/drafts --check
+endif
 
 build/venv/ready: tools/golden/requirements.txt
 	$(PYTHON) -m venv build/venv
@@ -189,7 +199,8 @@ help:
 	@echo "  make attack        200 attacks beside polite clients, for a quarter of an hour (SECONDS=900 ATTACKS=200 SEED=1)"
 	@echo "  make described     schemathesis against the server (EXAMPLES=20 SEED=1)"
 	@echo "  make fuzz          look for crashing inputs, SECONDS=60 for each parser (needs clang)"
-	@echo "  make golden        make the golden data again from the independent Python implementation"
+	@echo "  make golden        make the golden data again from the independent Python implementation;"
+	@echo "                     TEMPLATES=\"FOLDER...\": hold the chat templates (*.jinja) of folders against Jinja2 instead"
 	@echo "  make cross-x86     an x86_64 program that needs the C library only, and its tests; cross-arm: the same for aarch64"
 	@echo "  make check-kernels the machine code of the GPU kernels: spills, and who uses the matrix unit"
 	@echo "  make options       write docs/options.md again, after a change of apps/options/options.def"

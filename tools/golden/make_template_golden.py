@@ -143,9 +143,13 @@ def gguf_template(path):
 
 
 def all_templates(args):
-    for folder in args.templates or [args.out / "templates"]:
-        for path in sorted(folder.glob("*.jinja")):
-            yield path.stem, path.read_text()
+    folders = args.templates or [args.out / "templates"]
+    for folder in folders:
+        paths = sorted(folder.glob("*.jinja"))
+        if not paths:
+            raise SystemExit(f"{folder} has no *.jinja")
+        for path in paths:  # folders may have files of one name
+            yield path.stem if len(folders) == 1 else str(path.with_suffix("")), path.read_text()
     if args.qwen3:
         yield "qwen3", json.loads(args.qwen3.read_text())["chat_template"]
     if args.gguf:
