@@ -22,6 +22,8 @@ static const char *const gaps[][3] = {
      "<" BAR "fim" LOW "end" BAR ">"},
     {"<PRE>", "<SUF>", "<MID>"},
     {LOW "<PRE>", LOW "<SUF>", LOW "<MID>"},
+    {"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>"},
+    {"<|prefix|>", "<|suffix|>", "<|middle|>"},
 };
 static const char *const pads[MOST_NAMES] = {"<|fim_pad|>", "<fim_pad>", "<fim-pad>"};
 static const char *const repos[MOST_NAMES] = {"<|repo_name|>", "<repo_name>", "<reponame>",

@@ -10,6 +10,8 @@
 #include "weights/gguf/read.h"
 
 #define T "tokenizer.ggml."
+#define BAR "\xEF\xBD\x9C" /* of DeepSeek's marks */
+#define LOW WHIM_SPACE_MARK
 
 static whim_err open_built(gguf_build *b, whim_ckpt *ckpt, whim_tokenizer **tok, whim_diag *diag)
 {
@@ -202,6 +204,40 @@ static void gaps_have_marks(void **state)
     assert_int_equal(fim.file, whim_tokenizer_find(tok, "<|file_sep|>"));
     assert_true(fim.middle > 0 && fim.repo > 0);
     whim_tokenizer_close(tok);
+}
+
+/* Published spellings, as llama.cpp's src/llama-vocab.cpp has them. */
+static void gaps_are_found_by_spelling(void **state)
+{
+    (void)state;
+    static const char *const spelled[][4] = {
+        {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "a"},
+        {"<fim-prefix>", "<fim-suffix>", "<fim-middle>", "a"},
+        {"<fim_prefix>", "<fim_suffix>", "<fim_middle>", "a"},
+        {"<" BAR "fim" LOW "begin" BAR ">", "<" BAR "fim" LOW "hole" BAR ">",
+         "<" BAR "fim" LOW "end" BAR ">", "a"},
+        {"<PRE>", "<SUF>", "<MID>", "a"},
+        {LOW "<PRE>", LOW "<SUF>", LOW "<MID>", "a"},
+        {"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>", "a"},
+        {"<|prefix|>", "<|suffix|>", "<|middle|>", "a"},
+    };
+    static const float scores[4];
+    for (size_t i = 0; i < sizeof spelled / sizeof spelled[0]; i++) {
+        gguf_build b = without_tokens();
+        whim_ckpt ckpt;
+        whim_tokenizer *tok;
+        whim_diag diag = {{0}};
+        whim_fim fim;
+        key_strings(&b, T "tokens", spelled[i], 4);
+        floats(&b, T "scores", scores, 4);
+        key_str(&b, T "model", "llama");
+        assert_int_equal(open_built(&b, &ckpt, &tok, &diag), WHIM_ERR_OK);
+        if (!whim_fim_find(tok, &fim) || fim.prefix != 0 || fim.suffix != 1 || fim.middle != 2) {
+            fail_msg("%s is not found", spelled[i][0]);
+        }
+        whim_tokenizer_close(tok);
+        whim_ckpt_close(&ckpt);
+    }
 }
 
 enum { NO_MERGE = 260, N_GPT2 };
@@ -511,9 +547,13 @@ static bool check_vocabulary(const char *path)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kind_llama),      cmocka_unit_test(usual_marks),
-        cmocka_unit_test(gaps_have_marks), cmocka_unit_test(kind_gpt2),
-        cmocka_unit_test(named_splits),    cmocka_unit_test(broken_vocabularies_are_refused),
+        cmocka_unit_test(kind_llama),
+        cmocka_unit_test(usual_marks),
+        cmocka_unit_test(gaps_have_marks),
+        cmocka_unit_test(gaps_are_found_by_spelling),
+        cmocka_unit_test(kind_gpt2),
+        cmocka_unit_test(named_splits),
+        cmocka_unit_test(broken_vocabularies_are_refused),
     };
     int failed = argc > 1 ? 0 : cmocka_run_group_tests(tests, dir_setup, dir_teardown);
     for (int i = 1; i < argc; i++) {
