@@ -20,6 +20,11 @@ RANDOM = {
     Type.Q6_K: (208, None, 0.0, True),
     Type.IQ4_NL: (0, None, 0.0, True),
     Type.IQ4_XS: (0, None, 0.0, True),
+    Type.IQ2_XXS: (0, None, 0.0, True),
+    Type.IQ2_XS: (0, None, 0.0, True),
+    Type.IQ2_S: (0, None, 0.0, True),
+    Type.IQ3_XXS: (0, None, 0.0, True),
+    Type.IQ3_S: (0, None, 0.0, True),
 }
 
 

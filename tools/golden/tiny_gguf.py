@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tiny GGUF files: a llama file with every weight type, and a split qwen3 file, tied.
+"""The tiny GGUF files: a llama file with every weight type but IQ2 and IQ3, one with these, and a split qwen3 file, tied.
 
 The reference reads the written file back with gguf-py, dequantises, undoes the converter's row
 permutation and puts the weights into transformers' own model. A second reference run narrows the
@@ -37,6 +37,15 @@ TINY = {
         "layers": [
             [Type.Q4_K, Type.F32, Type.BF16, Type.Q5_0, Type.Q2_K, Type.Q3_K, Type.Q4_1],
             [Type.IQ4_XS, Type.F16, Type.Q5_K, Type.IQ4_NL, Type.Q4_0, Type.Q8_0, Type.MXFP4],
+        ],
+    },
+    "llama-iq-gguf": {
+        "arch": "llama", "seed": 33, "vocab": 99, "heads": 4, "kv_heads": 2, "head_dim": 64,
+        "hidden": 256, "ffn": 256, "eps": 1e-5, "theta": 500000.0,
+        "embd": Type.IQ3_S, "output": Type.IQ2_S,
+        "layers": [
+            [Type.IQ2_XXS, Type.IQ3_XXS, Type.IQ2_XS, Type.IQ3_S, Type.IQ2_S, Type.IQ2_XXS,
+             Type.IQ3_XXS],
         ],
     },
     "qwen3-mixed-gguf": {
