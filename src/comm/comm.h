@@ -67,9 +67,10 @@ void whim_comm_open(whim_comm *comm, const whim_comm_memory *memory, const whim_
  * into blocks of `span` neighbours; `reach` blocks beside each other are a group. A rank has one
  * comm with its block, one with those that have its place in the other blocks of its group, and one
  * with those that have its place in the other groups. Order counts among the calls of one comm; the
- * end of one is the end of all. Ranks of a group make the same calls of all comms. Each rank splits
- * before its first call, and where it opened its comm anew; `cuts` must outlive `comm`'s last call.
- * Ranks of all but groups are of one host. */
+ * end of one is the end of all. Ranks of a group make the same calls of all comms, and all ranks
+ * the same calls of all and of the last one. Each rank splits before its first call, and where it
+ * opened its comm anew; `cuts` must outlive `comm`'s last call. Ranks of all but groups are of one
+ * host. */
 typedef enum whim_comm_set {
     WHIM_COMM_ALL,
     WHIM_COMM_BLOCK,

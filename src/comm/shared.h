@@ -91,6 +91,7 @@ typedef struct whim_comm_seat {
     whim_comm_count read;  /* letters (comm/mail.h) */
     whim_comm_tally tally; /* of the first set's */
     whim_comm_place place; /* the same */
+    whim_comm_place wide;  /* of calls that the ranks of all groups make alike; the same */
 } whim_comm_seat;
 
 typedef enum whim_comm_state {
@@ -172,8 +173,8 @@ whim_comm_call whim_comm_call_of(whim_comm *comm, whim_comm_kind kind, int64_t s
                                  const char *site);
 whim_comm_call whim_comm_call_again(whim_comm_kind kind, int64_t size, const char *site);
 
-/* A call of a comm that is split begins. While it waits for `rank` of its own block in `round`: the
- * other has gone by, and its call is told (31 bytes of `site`). */
+/* A call of a comm that is split begins. While it waits for `rank` in `round`: the other has gone
+ * by, and its call is told (31 bytes of `site`). */
 void whim_comm_place_tell(const whim_comm *comm, const char *site);
 bool whim_comm_passed_by(const whim_comm *comm, int32_t rank, uint32_t round, char site[32]);
 

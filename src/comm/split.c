@@ -35,9 +35,27 @@ void whim_comm_split(whim_comm *comm, int32_t span, int32_t reach, whim_comm_cut
     cuts->block.cuts = cuts;
 }
 
-static whim_comm_place *place_of(const whim_comm *comm, int32_t rank)
+static whim_comm_seat *first_seat(const whim_comm *comm, int32_t rank)
 {
-    return &comm->shared->seats[whim_comm_number(comm, rank)].place;
+    return &comm->shared->seats[whim_comm_number(comm, rank)];
+}
+
+static void tell(whim_comm_place *place, int32_t set, const char *site)
+{
+    uint64_t words[4] = {0};
+    snprintf((char *)words, sizeof words, "%s", site);
+    for (int32_t i = 0; i < 4; i++) {
+        atomic_store_explicit(&place->site[i], words[i], memory_order_release);
+    }
+    atomic_store_explicit(&place->set, set, memory_order_release);
+    uint32_t n = atomic_load_explicit(&place->n_call, memory_order_relaxed);
+    atomic_store_explicit(&place->n_call, n + 1, memory_order_release);
+}
+
+/* Whether the ranks of all groups are in calls of a comm. */
+static bool is_wide(const whim_comm *comm)
+{
+    return comm->set == WHIM_COMM_ALL || comm->set == WHIM_COMM_ACROSS;
 }
 
 void whim_comm_place_tell(const whim_comm *comm, const char *site)
@@ -45,15 +63,11 @@ void whim_comm_place_tell(const whim_comm *comm, const char *site)
     if (comm->alike == 0) {
         return;
     }
-    whim_comm_place *place = place_of(comm, comm->rank);
-    uint64_t words[4] = {0};
-    snprintf((char *)words, sizeof words, "%s", site);
-    for (int32_t i = 0; i < 4; i++) {
-        atomic_store_explicit(&place->site[i], words[i], memory_order_release);
+    whim_comm_seat *own = first_seat(comm, comm->rank);
+    tell(&own->place, comm->set, site);
+    if (is_wide(comm)) {
+        tell(&own->wide, comm->set, site);
     }
-    atomic_store_explicit(&place->set, comm->set, memory_order_release);
-    uint32_t n = atomic_load_explicit(&place->n_call, memory_order_relaxed);
-    atomic_store_explicit(&place->n_call, n + 1, memory_order_release);
 }
 
 static void site_read(whim_comm_place *place, char site[32])
@@ -71,21 +85,24 @@ bool whim_comm_last_site(const whim_comm *comm, int32_t rank, char site[32])
     if (comm->alike == 0) {
         return false;
     }
-    site_read(place_of(comm, rank), site);
+    site_read(&first_seat(comm, rank)->place, site);
     return site[0] != '\0';
 }
 
 /* Ranks of a group make the same calls of all comms in the same order; those of other groups need
- * not. Whoever has gone on from this very call had told its round before, so that is looked at
- * last. */
+ * not, but for calls that all groups make. Whoever has gone on from this very call had told its
+ * round before, so that is looked at last. */
 bool whim_comm_passed_by(const whim_comm *comm, int32_t rank, uint32_t round, char site[32])
 {
     int32_t own = whim_comm_number(comm, comm->rank), its = whim_comm_number(comm, rank);
-    if (comm->alike == 0 || own / comm->alike != its / comm->alike) {
+    if (comm->alike == 0) {
         return false;
     }
-    const whim_comm_place *mine = place_of(comm, comm->rank);
-    whim_comm_place *other = place_of(comm, rank);
+    bool near = own / comm->alike == its / comm->alike;
+    whim_comm_seat *seat = first_seat(comm, rank);
+    whim_comm_place *other = near ? &seat->place : &seat->wide;
+    const whim_comm_place *mine =
+        near ? &first_seat(comm, comm->rank)->place : &first_seat(comm, comm->rank)->wide;
     uint32_t n_call = atomic_load_explicit(&other->n_call, memory_order_acquire);
     int32_t ahead = (int32_t)(n_call - atomic_load_explicit(&mine->n_call, memory_order_relaxed));
     int32_t set = atomic_load_explicit(&other->set, memory_order_acquire);
