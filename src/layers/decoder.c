@@ -26,6 +26,8 @@ typedef struct pass {
     float *together;         /* and [n_fed, d_model] the residual stream of all, */
     float *together_normed;  /* the same, */
     whim_rows together_fed;  /* the same */
+    int32_t *own_marks;      /* [n_each] which rows of a group are padding, */
+    int32_t *marks;          /* [n_fed] which of all; NULL: nobody asks */
     whim_whole_space joint;  /* of mixers whose heads are dealt and whose sums are not */
     whim_attention_pass attn;
     whim_gated_delta_pass gdn, gdn_whole;
@@ -69,13 +71,21 @@ static void pass_init_meet(pass *p, whim_bump *bump)
     p->together = whim_bump_rows(bump, p->n_fed, meet->d_model);
     p->together_normed = whim_bump_rows(bump, p->n_fed, meet->d_model);
     p->together_fed.x = whim_bump_rows(bump, p->n_fed, meet->d_model);
+    if (p->dec->config.moe.n_expert > 0) {
+        p->own_marks = whim_bump_take(bump, p->n_each * (int64_t)sizeof *p->own_marks);
+        p->marks = whim_bump_take(bump, p->n_fed * (int64_t)sizeof *p->marks);
+    }
 }
 
-/* Whose rows are others than this rank's. */
-static whim_deal_apart apart_of(const whim_batch *batch)
+/* Whose rows are others than this rank's, and which are padding. */
+static whim_deal_apart apart_of(const pass *p)
 {
+    const whim_batch *batch = p->all;
     const whim_batch_cut *cut = batch->cut;
-    bool marked = batch->n_meet > 0 || batch->pads;
+    bool marked = p->dec->deal != NULL && (batch->n_meet > 0 || batch->pads);
+    if (p->dec->meet != NULL) {
+        return (whim_deal_apart){0, p->marks};
+    }
     if (cut == NULL) {
         return (whim_deal_apart){batch->n_meet, marked ? batch->tokens : NULL};
     }
@@ -86,7 +96,7 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
                       whim_bump *bump)
 {
     const whim_config *c = &dec->config;
-    *p = (pass){.dec = dec, .s = s, .batch = batch, .all = batch, .apart = apart_of(batch)};
+    *p = (pass){.dec = dec, .s = s, .batch = batch, .all = batch};
     if (batch->cut != NULL) {
         p->own = whim_cut_own(batch);
         p->batch = &p->own;
@@ -117,11 +127,12 @@ static void pass_init(pass *p, const whim_decoder *dec, whim_stream *s, const wh
     whim_attention_pass_init(&p->attn, &dec->table, n, bump);
     p->attn.joint = &p->joint;
     whim_mlp_pass_init(&p->mlp, &dec->table, p->n_fed, bump);
-    if (c->moe.n_expert > 0) {
-        p->moe = whim_moe_space_take(bump, c, dec->deal, p->n_fed, p->apart.n_each);
-    }
     if (dec->meet != NULL) {
         pass_init_meet(p, bump);
+    }
+    p->apart = apart_of(p);
+    if (c->moe.n_expert > 0) {
+        p->moe = whim_moe_space_take(bump, c, dec->deal, p->n_fed, &p->apart);
     }
     if (dec->table.slot_bytes > 0) {
         whim_gated_delta_pass_init(&p->gdn, &c->gdn, dec->gdn_grouped, out_cols, cut, n, bump);
@@ -344,6 +355,10 @@ whim_err whim_decoder_run(const whim_decoder *dec, whim_stream *s, const whim_ba
     pass_init(&p, dec, s, batch, out->scratch);
     WHIM_TRY(whim_attention_rotary(&p.attn, dec->rotary, dec->table.n_rope, s, p.batch));
     WHIM_TRY(embed(&p, &head, out->scratch));
+    if (p.marks != NULL) {
+        WHIM_TRY(whim_meet_mark(dec->meet, s, batch->tokens, batch->n_row, p.n_each, p.own_marks,
+                                p.marks));
+    }
     for (int32_t l = 0; l < n_layer; l++) {
         WHIM_TRY(norm_after(&p, dec->layers[l].mixer_norm, l > 0 ? &p.fed : NULL));
         WHIM_TRY(capture(&p, l, out));

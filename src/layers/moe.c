@@ -82,7 +82,7 @@ void whim_moe_bind(whim_moe *moe, const whim_config *c, const whim_deal *deal, i
 }
 
 whim_moe_space whim_moe_space_take(whim_bump *bump, const whim_config *c, const whim_deal *deal,
-                                   int64_t n_row, int64_t n_each)
+                                   int64_t n_row, const whim_deal_apart *apart)
 {
     const whim_moe_config *m = &c->moe;
     whim_moe_space s = {0};
@@ -90,7 +90,10 @@ whim_moe_space whim_moe_space_take(whim_bump *bump, const whim_config *c, const 
     s.weights = whim_bump_rows(bump, n_row, m->top_k);
     s.ids = whim_bump_take(bump, n_row * m->top_k * (int64_t)sizeof *s.ids);
     if (deal != NULL) {
-        s.deal = whim_deal_space_take(bump, deal, c, n_row, n_each);
+        s.deal = whim_deal_space_take(bump, deal, c, n_row, apart->n_each);
+    }
+    if (apart->marks != NULL && (deal == NULL || deal->cut)) {
+        s.routed = whim_bump_take(bump, n_row * m->top_k * (int64_t)sizeof *s.routed);
     }
     if (m->d_shared > 0) {
         s.shared_gate = whim_bump_rows(bump, n_row, 1);
@@ -148,12 +151,21 @@ whim_err whim_moe_forward(const whim_moe *moe, const whim_moe_config *config, wh
                                 .renormalize = config->renormalize,
                                 .scale = config->scale,
                             }));
+    if (space->routed != NULL) {
+        WHIM_TRY(whim_op_mask_ids(s, &(whim_mask_ids_args){.x = space->ids,
+                                                           .marks = apart->marks,
+                                                           .y = space->routed,
+                                                           .n_src = n_row,
+                                                           .n_row = n_row,
+                                                           .n_col = config->top_k}));
+    }
     const whim_moe_experts_args experts = {.gate = moe->gate,
                                            .up = moe->up,
                                            .down = moe->down,
                                            .x = x,
                                            .x_stride = d,
-                                           .ids = space->ids,
+                                           .ids =
+                                               space->routed != NULL ? space->routed : space->ids,
                                            .weights = space->weights,
                                            .y = y,
                                            .y_stride = d,

@@ -29,6 +29,7 @@ typedef struct whim_moe_space {
     float *logits;        /* [n_row, n_expert] */
     float *weights;       /* [n_row, top_k] */
     int32_t *ids;         /* [n_row, top_k] */
+    int32_t *routed;      /* the same without padding's; NULL: there is none, or others see to it */
     whim_deal_space deal; /* of experts that are dealt to ranks */
     /* with a shared expert */
     float *shared_gate; /* [n_row] */
@@ -40,9 +41,9 @@ typedef struct whim_moe_space {
 void whim_moe_bind(whim_moe *moe, const whim_config *config, const whim_deal *deal, int32_t l,
                    whim_binder *binder);
 
-/* n_each: of whim_deal_apart. */
 whim_moe_space whim_moe_space_take(whim_bump *bump, const whim_config *config,
-                                   const whim_deal *deal, int64_t n_row, int64_t n_each);
+                                   const whim_deal *deal, int64_t n_row,
+                                   const whim_deal_apart *apart);
 
 /* y = moe(x), both [n_row, d_model] and dense; y has room for whim_deal_rows. */
 WHIM_MUST_CHECK whim_err whim_moe_forward(const whim_moe *moe, const whim_moe_config *config,

@@ -49,7 +49,7 @@ typedef struct whim_deal {
 typedef struct whim_deal_apart {
     int64_t n_each;       /* as which each has them, padded; 0: all have the same rows, or none */
     const int32_t *marks; /* [n_row] of this rank's: below 0 it is padding, and has no experts;
-                             NULL, where all have the same: none is */
+                             NULL, where all have the same: none is, or it does not matter */
 } whim_deal_apart;
 
 /* Buffers of a pass, reused by every layer. */

@@ -18,13 +18,14 @@ const whim_meet *whim_meet_make(int64_t d_model, whim_binder *binder)
         return NULL;
     }
     whim_meet *meet = whim_arena_alloc(&binder->arena, sizeof *meet);
-    int64_t *cols = whim_arena_alloc_array(&binder->arena, n, sizeof *cols);
+    int64_t *cols = whim_arena_alloc_array(&binder->arena, 2 * (int64_t)n, sizeof *cols);
     if (meet == NULL || cols == NULL) {
         binder->failed = true;
         return NULL;
     }
     for (int32_t r = 0; r < n; r++) {
         cols[r] = whim_part_blocks(d_model, COL_UNIT, span, r % span).n;
+        cols[n + r] = r % span == 0;
     }
     *meet = (whim_meet){.n_rank = n,
                         .rank = binder->wide_rank,
@@ -33,7 +34,8 @@ const whim_meet *whim_meet_make(int64_t d_model, whim_binder *binder)
                         .span = span,
                         .d_model = d_model,
                         .own = whim_part_blocks(d_model, COL_UNIT, span, binder->rank),
-                        .cols = cols};
+                        .cols = cols,
+                        .marks = cols + n};
     return meet;
 }
 
@@ -81,6 +83,24 @@ whim_err whim_meet_gather(const whim_meet *meet, whim_stream *s, const whim_rows
                                                                .site = "rows of groups",
                                                                .among = WHIM_AMONG_ALL}));
     return copy(s, all + meet->group * d, meet->n_group * d, x, n_row, d);
+}
+
+whim_err whim_meet_mark(const whim_meet *meet, whim_stream *s, const int32_t *tokens, int64_t n_row,
+                        int64_t n_each, int32_t *own, int32_t *marks)
+{
+    WHIM_TRY(whim_op_mask_ids(
+        s,
+        &(whim_mask_ids_args){
+            .x = tokens, .marks = tokens, .y = own, .n_src = n_row, .n_row = n_each, .n_col = 1}));
+    /* bits travel as they are */
+    return whim_op_all_gather_v(s, &(whim_all_gather_v_args){.x = (const void *)own,
+                                                             .cols = meet->marks,
+                                                             .y = (void *)marks,
+                                                             .n_row = n_each,
+                                                             .n_rank = meet->n_rank,
+                                                             .rank = meet->rank,
+                                                             .site = "padding of groups",
+                                                             .among = WHIM_AMONG_ALL});
 }
 
 whim_err whim_meet_scatter(const whim_meet *meet, whim_stream *s, const whim_rows *all,

@@ -27,8 +27,9 @@ typedef struct whim_meet {
     int32_t n_group, group;
     int32_t span; /* ranks of a group */
     int64_t d_model;
-    whim_part own;       /* columns of this rank */
-    const int64_t *cols; /* [n_rank] columns of each; the first `span` are those of any group */
+    whim_part own;        /* columns of this rank */
+    const int64_t *cols;  /* [n_rank] columns of each; the first `span` are those of any group */
+    const int64_t *marks; /* [n_rank] marks of a row that each tells: 1 the first of a group */
 } whim_meet;
 
 /* NULL: the binder's MLPs are cut as all else is; or no memory, which the binder tells. */
@@ -39,6 +40,12 @@ const whim_meet *whim_meet_make(int64_t d_model, whim_binder *binder);
 WHIM_MUST_CHECK whim_err whim_meet_gather(const whim_meet *meet, whim_stream *s,
                                           const whim_rows *delta, int64_t n_row, int64_t n_each,
                                           float *part, float *x, float *all);
+
+/* marks [n_each * n_group] = which rows of all groups are some: below 0 they are padding, and no
+ * expert's. Own ones are below 0 where `tokens` [n_row] are; through `own` [n_each]. */
+WHIM_MUST_CHECK whim_err whim_meet_mark(const whim_meet *meet, whim_stream *s,
+                                        const int32_t *tokens, int64_t n_row, int64_t n_each,
+                                        int32_t *own, int32_t *marks);
 
 /* y [n_each, d_model] = this group's rows of `all`, owed by all; through `part` as above. */
 WHIM_MUST_CHECK whim_err whim_meet_scatter(const whim_meet *meet, whim_stream *s,
