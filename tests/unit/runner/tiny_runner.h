@@ -77,9 +77,13 @@ static inline void tiny_set_experts(whim_config *c, const char *arch)
 }
 
 /* What of a model a rank has: whole experts, as one of n_deal, MLPs as
- * one of n_wide if there are any, and the rest as one of n_rank. */
+ * one of n_wide if there are any, and the rest as one of n_rank. More of it is as the binder has
+ * it. */
 typedef struct tiny_part {
     int32_t n_deal, deal_rank, n_rank, rank, n_wide, wide_rank;
+    int32_t n_share, deal_span, deal_slots;
+    bool whole_sums;
+    whim_stream_watch *watch; /* of the device, or NULL */
 } tiny_part;
 
 /* Everything but the runner. experts: the model has some. */
@@ -97,6 +101,10 @@ static inline void tiny_load_part(tiny_runner *t, const char *backend, const cha
     t->binder.rank = part->rank;
     t->binder.n_wide = part->n_wide;
     t->binder.wide_rank = part->wide_rank;
+    t->binder.n_share = part->n_share;
+    t->binder.deal_span = part->deal_span;
+    t->binder.deal_slots = part->deal_slots;
+    t->binder.whole_sums = part->whole_sums;
     t->binder.ckpt = &t->ckpt;
     if (strcmp(arch, "qwen3_5") == 0) {
         tiny_hybrid_config(&t->ckpt.config);
@@ -111,6 +119,7 @@ static inline void tiny_load_part(tiny_runner *t, const char *backend, const cha
     t->ckpt.config.arch = &t->def->arch;
     assert_int_equal(whim_backend_find(backend)->device_open(0, &device_cfg, &t->device, &diag),
                      WHIM_ERR_OK);
+    t->device->watch = part->watch;
     assert_int_equal(t->def->bind(t->def, &t->ckpt.config, &t->arena, &t->binder, &t->model, &diag),
                      WHIM_ERR_OK);
     assert_int_equal(whim_bind_match(&t->binder, &t->ckpt, t->device, &diag), WHIM_ERR_OK);
