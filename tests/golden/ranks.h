@@ -24,11 +24,14 @@ typedef struct rank_member {
     int32_t cut;       /* of a group that shares rows: so many have its model together; 0: one */
     bool deals;        /* each rank has whole experts, and a part of the rows if it shares */
     int32_t deal_span; /* and cuts the rest, and so many have an expert together; 0: not so */
-    bool once;         /* the logits of one plan, and nothing else */
-    bool uneven;       /* the last plan alone */
-    bool speaks;       /* a greedy text, too */
-    bool rounds;       /* its products make int8 of their rows */
-    int32_t more;      /* of the sizes above 2 this one alone; 0: all */
+    int32_t slots;     /* rows of each that go to experts in one message; 0: as many as is usual */
+    const char *deal_counts; /* experts of each, by commas; NULL: as many, or one more */
+    bool once;               /* the logits of one plan, and nothing else */
+    bool uneven;             /* the last plan alone */
+    bool uncounted; /* its experts are too few for a count of bytes that takes them as even */
+    bool speaks;    /* a greedy text, too */
+    bool rounds;    /* its products make int8 of their rows */
+    int32_t more;   /* of the sizes above 2 this one alone; 0: all */
     whim_stream_watch *watch; /* of the device's streams, or NULL */
     const whim_comm_memory *memory;
     int32_t n_rank, rank;
@@ -39,6 +42,7 @@ typedef struct rank_member {
     float ahead[RANKS_GREEDY];    /* logits between the likeliest token and the next */
     void *page;                   /* KV page 0 after all of it, of the others */
     int64_t page_bytes;
+    bool sent_apart; /* in its plans choices went to experts before rows; of rank 0 */
     bool good;
     whim_diag diag;
     pthread_t thread;
@@ -67,8 +71,12 @@ void ranks_check_sizes(const char *model, rank_member like, bool quick);
 
 bool ranks_has_experts(const char *model);
 
-/* Ranks that split no sum have the bits of `one`. */
+/* Ranks that split no sum have the bits of `one`, which may have run one plan alone. */
+void ranks_check_same(const char *model, const rank_member *one, rank_member like, int32_t n_rank);
 void ranks_same_test(const char *model, const rank_member *one, rank_member like);
+
+/* The same with weights of all types on all levels of this machine. */
+void ranks_types_test(const golden *g, const char *dir);
 
 /* Models in which wrong indices and counts show; configurations and weights go to `dir`. */
 void ranks_edges_test(const golden *g, const char *dir, bool quick);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that run a model's prompts by several plans, and a greedy text. */
+#include "comm/rank_meters.h"
 #include "golden/ranks.h"
 #include "tensor/rank.h"
 
@@ -48,6 +49,8 @@ static whim_engine *open_engine(const rank_member *m, whim_comm *comm, whim_diag
                                  (m->deal_span > 0 ? m->deal_span : 1)
                            : 0,
         .deal_cut = m->deal_span > 0,
+        .deal_slots = m->slots,
+        .deal_counts = m->deal_counts,
         .rank = m->rank,
         .comm = comm,
         .watch = m->watch,
@@ -147,8 +150,8 @@ static whim_err run_prompt(rank_member *m, whim_runner *runner, const whim_comm 
 
 /* Steps take the bytes between ranks that are said of them: those of few tokens exactly, those that
  * fill a step within 5%, as experts are not chosen quite evenly and some rows are padding. Few
- * tokens that are shared and go to experts as well are one or two for each rank: no choice of so
- * few is even. A full step is the CPU's: the guard computes it by the law, slowly, and would tell the
+ * tokens that are shared and go to experts as well are one or two for each rank, and those that go
+ * behind their choices travel to some of the ranks: no choice of so few is even. A full step is the CPU's: the guard computes it by the law, slowly, and would tell the
  * same. */
 static whim_err run_counted(rank_member *m, whim_engine *engine, const whim_comm *comm)
 {
@@ -159,7 +162,8 @@ static whim_err run_counted(rank_member *m, whim_engine *engine, const whim_comm
         WHIM_TRY(whim_engine_step_comm(engine, n, true, &said));
         WHIM_TRY(run_prompt(m, whim_engine_runner(engine), comm, n, &told));
         int64_t apart = told > said ? told - said : said - told;
-        bool few = n > 1 && n < MAX_ROWS && m->shares && m->deals;
+        bool chosen = m->shares || (m->slots > 0 && n > m->slots);
+        bool few = n > 1 && n < MAX_ROWS && m->deals && chosen;
         if (!few && (n == MAX_ROWS ? 20 * apart > said : apart > 0)) {
             return whim_fail(&m->diag, WHIM_ERR_INVALID,
                              "%d tokens took %lld bytes, said were %lld", (int)n, (long long)told,
@@ -169,14 +173,31 @@ static whim_err run_counted(rank_member *m, whim_engine *engine, const whim_comm
     return WHIM_ERR_OK;
 }
 
+/* How long ranks have waited for each other's choices: some time, wherever these go by
+ * themselves. */
+static int64_t waited_for_choices(const rank_member *m)
+{
+    int64_t sum = 0;
+    for (int32_t r = 0; r < m->n_rank && m->n_rank > 1; r++) {
+        whim_rank_meters meters;
+        whim_rank_meters_look(m->memory, r, &meters);
+        for (int32_t i = 0; i < meters.n_site; i++) {
+            sum += strcmp(meters.sites[i].name, "choices") == 0 ? meters.sites[i].waited_ns : 0;
+        }
+    }
+    return sum;
+}
+
 static bool run_plans(rank_member *m, whim_engine *engine, const whim_comm *comm)
 {
     drive_job jobs[GOLDEN_MAX_PROMPTS];
     int32_t first = m->uneven ? RANKS_PLANS - 1 : 0, last = m->once ? 0 : RANKS_PLANS - 1;
-    whim_err err = comm != NULL ? run_counted(m, engine, comm) : WHIM_ERR_OK;
+    bool counts = comm != NULL && !m->uncounted;
+    whim_err err = counts ? run_counted(m, engine, comm) : WHIM_ERR_OK;
     if (err == WHIM_ERR_OK && m->speaks) {
         err = run_greedy(m, whim_engine_runner(engine));
     }
+    int64_t waited = waited_for_choices(m);
     for (int32_t i = first; i <= last && err == WHIM_ERR_OK; i++) {
         m->logits[i] = golden_jobs(m->g, PROMPTS, jobs);
         m->n_value = 0;
@@ -187,6 +208,7 @@ static bool run_plans(rank_member *m, whim_engine *engine, const whim_comm *comm
                                                PROMPTS, &plans[i], &m->diag)
                                    : WHIM_ERR_NO_MEMORY;
     }
+    m->sent_apart = waited_for_choices(m) > waited;
     if (err == WHIM_ERR_OK && !m->once) {
         err = run_best(m, whim_engine_runner(engine), &jobs[0]);
     }

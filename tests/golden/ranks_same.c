@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static void check_same(const char *model, const rank_member *one, rank_member like, int32_t n_rank)
+enum { FEW_SLOTS = 2 };
+
+void ranks_check_same(const char *model, const rank_member *one, rank_member like, int32_t n_rank)
 {
-    char name[192];
+    char name[224];
     rank_member members[RANKS_MAX] = {0};
-    snprintf(name, sizeof name, "%s/%s-%s-%s%s%s%d-%s", model, like.backend,
+    snprintf(name, sizeof name, "%s/%s-%s-%s%s%s%s%d-%s%s", model, like.backend,
              like.isa != NULL ? like.isa : "best",
              like.span == 2   ? "twos-"
              : like.span == 3 ? "threes-"
@@ -21,7 +23,9 @@ static void check_same(const char *model, const rank_member *one, rank_member li
              : like.shares              ? "cp"
              : like.groups              ? "dp"
                                         : "",
-             like.deals ? "ep" : "", n_rank, like.graphs ? "graphs" : "eager");
+             like.deals ? "ep" : "", like.deal_counts != NULL ? "-uneven" : "", n_rank,
+             like.graphs ? "graphs" : "eager", like.slots > 0 ? "-few-slots" : "");
+    like.g = one->g;
     bool good = ranks_run(members, n_rank, &like);
     size_t bytes = (size_t)one->n_value * sizeof(float);
     int32_t n_same = 0, n_plan = like.uneven ? 1 : RANKS_PLANS;
@@ -30,162 +34,208 @@ static void check_same(const char *model, const rank_member *one, rank_member li
     }
     tally_check(good && n_same == n_plan, name, "%d of %d plans have the same bits%s", n_same,
                 n_plan, like.diag.text);
+    if (good && like.slots > 0) {
+        tally_check(members[0].sent_apart, name, "choices go before rows");
+    }
     ranks_free(members, n_rank);
 }
 
-/* The law is slow: it takes the plan that has steps of all sizes. */
-static void check_on_guard(const char *model, const rank_member *one, rank_member like,
-                           int32_t n_rank)
+/* --- what ranks are held to ------------------------------------------------------------------- */
+
+/* Some of a model's prompts, and what one rank, or one part of several, makes of them. */
+typedef struct alone {
+    golden g;
+    rank_member one;
+} alone;
+
+/* Prompts by their numbers, of 7, 65 and 200 tokens. */
+enum { SHORT = 1, NEAR = 3, FAR = 4, ANSWER = 8 };
+
+typedef struct models_own {
+    alone far;  /* steps of hundreds of rows; for the CPU */
+    alone near; /* of up to 64; for the law, which is slow */
+} models_own;
+
+static bool alone_run(alone *a, const golden *g, int32_t second, rank_member *like, int32_t n_rank)
+{
+    rank_member members[3] = {0}, with = *like;
+    a->g = *g;
+    a->g.prompts[0] = g->prompts[SHORT];
+    a->g.prompts[1] = g->prompts[second];
+    a->g.prompts[0].n_greedy = a->g.prompts[1].n_greedy = ANSWER;
+    with.g = &a->g;
+    with.once = true;
+    bool good = ranks_run(members, n_rank, &with);
+    like->diag = with.diag;
+    a->one = members[0];
+    return good;
+}
+
+static void own_free(models_own *own)
+{
+    ranks_free(&own->far.one, 1);
+    ranks_free(&own->near.one, 1);
+}
+
+/* False: told. */
+static bool own_run(models_own *own, const char *model, rank_member like, int32_t n_rank)
+{
+    const golden *g = like.g;
+    memset(own, 0, sizeof *own);
+    bool good = alone_run(&own->far, g, FAR, &like, n_rank) &&
+                alone_run(&own->near, g, NEAR, &like, n_rank);
+    if (!good) {
+        tally_check(false, model, "%s", like.diag.text);
+        own_free(own);
+    }
+    return good;
+}
+
+/* --- a model of each kind --------------------------------------------------------------------- */
+
+/* The law takes the plan that has steps of all sizes. */
+static void check_on_guard(const char *model, const alone *a, rank_member like, int32_t n_rank)
 {
     like.backend = "guard";
     like.isa = NULL;
     like.graphs = true;
     like.uneven = true;
-    check_same(model, one, like, n_rank);
+    ranks_check_same(model, &a->one, like, n_rank);
 }
 
-static bool is_any(const char *model, const char *const *list, size_t n)
+static void check_on_both(const char *model, const models_own *own, rank_member like,
+                          int32_t n_rank)
 {
-    bool found = false;
-    for (size_t i = 0; i < n; i++) {
-        found = found || strcmp(model, list[i]) == 0;
-    }
-    return found;
+    ranks_check_same(model, &own->far.one, like, n_rank);
+    check_on_guard(model, &own->near, like, n_rank);
 }
 
 /* Parts of several ranks, which cut the model and share rows with the other parts: no sum is split
  * that one part alone would not split. */
 static void check_parts(const char *model, rank_member like, int32_t deal_span)
 {
-    rank_member part[3] = {0};
-    like.deals = deal_span > 0;
-    like.deal_span = deal_span;
+    models_own part;
     bool odd = strcmp(model, "llama-f32") == 0;
     int32_t span = odd ? 3 : 2; /* its heads are dealt unevenly */
-    if (ranks_run(part, span, &like)) {
-        like.shares = true;
-        like.span = span;
-        check_same(model, &part[0], like, 2 * span);
-        check_on_guard(model, &part[0], like, 2 * span);
-        if (!odd) {
-            check_same(model, &part[0], like, 3 * span);
-            like.groups = true;
-            like.cut = span;
-            like.span = 2 * span;
-            check_same(model, &part[0], like, 4 * span);
-            check_on_guard(model, &part[0], like, 4 * span);
-        }
-    } else {
-        tally_check(false, model, "%s", like.diag.text);
+    like.deals = deal_span > 0;
+    like.deal_span = deal_span;
+    if (!own_run(&part, model, like, span)) {
+        return;
     }
-    ranks_free(part, span);
+    like.shares = true;
+    like.span = span;
+    check_on_both(model, &part, like, 2 * span);
+    if (!odd) {
+        ranks_check_same(model, &part.far.one, like, 3 * span);
+        like.groups = true;
+        like.cut = span;
+        like.span = 2 * span;
+        check_on_both(model, &part, like, 4 * span);
+    }
+    own_free(&part);
 }
 
-/* Groups with sequences of their own, whose ranks share rows. */
-static void check_groups_that_share(const char *model, const rank_member *one, rank_member like)
+/* Ranks that share rows, and ranks with sequences of their own. */
+static void check_sizes(const char *model, const models_own *own, rank_member like)
 {
-    like.shares = like.groups = true;
-    like.span = 2;
-    check_same(model, one, like, 4);
-    check_on_guard(model, one, like, 4);
-    like.span = 3;
-    check_same(model, one, like, 6);
-}
-
-/* One model of each kind over 2, 3 and 4 ranks, and on the guard with graphs; the others, which
- * differ in what no rank can tell, over one of these sizes. */
-static void check_whole(const char *model, const rank_member *one, rank_member like)
-{
-    static const char *const kinds[] = {"llama-f32", "qwen3moe-f32", "minimax-f32", "qwen35-moe"};
-    static int32_t n_seen;
-    bool of_kind = is_any(model, kinds, sizeof kinds / sizeof kinds[0]);
-    if (of_kind) {
-        check_parts(model, like, 0);
-        check_groups_that_share(model, one, like);
-    }
-    if (of_kind && ranks_has_experts(model)) {
-        check_parts(model, like, 1);
-    }
     for (int32_t n = 2; n <= 4; n++) {
-        bool chosen = n == 2 + n_seen % 3;
         for (int32_t groups = 0; groups <= 1; groups++) {
             like.groups = groups == 1;
             like.shares = groups == 0;
-            if (of_kind || chosen) {
-                check_same(model, one, like, n);
-            }
-            if (of_kind && chosen) {
-                check_on_guard(model, one, like, n);
-            }
+            check_on_both(model, own, like, n);
         }
     }
-    n_seen++;
 }
 
-/* Experts of ranks with sequences of their own. */
-static void check_dealt_groups(const char *model, const rank_member *one, rank_member like,
-                               bool of_kind)
+/* Groups with sequences of their own, whose ranks share rows. */
+static void check_groups_that_share(const char *model, const models_own *own, rank_member like)
 {
-    like.groups = true;
-    check_same(model, one, like, 2);
-    if (of_kind) {
-        check_same(model, one, like, 4);
-        check_on_guard(model, one, like, 2);
-        check_on_guard(model, one, like, 4);
+    like.shares = like.groups = true;
+    like.span = 2;
+    check_on_both(model, own, like, 4);
+    like.span = 3;
+    ranks_check_same(model, &own->far.one, like, 6);
+}
+
+/* Experts of ranks that have the same rows, that share them, and that have rows of their own. In
+ * long steps the choices go before the rows; with few slots they do so in most. */
+static void check_dealt(const char *model, const models_own *own, rank_member like)
+{
+    like.deals = true;
+    check_on_both(model, own, like, 2);
+    check_on_both(model, own, like, 3);
+    for (int32_t slots = 0; slots <= FEW_SLOTS; slots += FEW_SLOTS) {
+        like.slots = slots;
+        like.shares = true;
+        check_on_both(model, own, like, 2);
+        check_on_both(model, own, like, 3);
+        check_groups_that_share(model, own, like);
+        like.shares = false;
+        like.groups = true;
+        check_on_both(model, own, like, 2);
+        check_on_both(model, own, like, 4);
+        like.groups = false;
     }
 }
 
-/* Models with experts, over 2 and 3 ranks, alone and with prompts that they share, and over 2 and 4
- * with sequences of their own; families also on the guard with graphs. */
-static void check_dealt(const char *model, const rank_member *one, rank_member like)
+static void check_kind(const char *model, rank_member like)
 {
-    static const char *const kinds[] = {"qwen3moe-f32", "minimax-f32", "qwen35-moe"};
-    bool of_kind = is_any(model, kinds, sizeof kinds / sizeof kinds[0]);
+    models_own own;
+    check_parts(model, like, 0);
+    if (!own_run(&own, model, like, 1)) {
+        return;
+    }
+    check_sizes(model, &own, like);
+    check_groups_that_share(model, &own, like);
+    if (ranks_has_experts(model)) {
+        check_parts(model, like, 1);
+        check_dealt(model, &own, like);
+    }
+    own_free(&own);
+}
+
+/* --- all models ------------------------------------------------------------------------------- */
+
+/* They differ in what no rank can tell: one size does. */
+static void check_other(const char *model, const rank_member *one, rank_member like, int32_t n)
+{
+    like.groups = true;
+    ranks_check_same(model, one, like, n);
+    like.groups = false;
+    like.shares = true;
+    ranks_check_same(model, one, like, n);
+}
+
+static void check_other_dealt(const char *model, const rank_member *one, rank_member like)
+{
     like.deals = true;
     for (int32_t n = 2; n <= 3; n++) {
         like.shares = false;
-        check_same(model, one, like, n);
-        if (of_kind) {
-            check_on_guard(model, one, like, n);
-        }
+        ranks_check_same(model, one, like, n);
         like.shares = true;
-        check_same(model, one, like, n);
-    }
-    if (of_kind) {
-        check_on_guard(model, one, like, 2);
-        check_groups_that_share(model, one, like);
+        ranks_check_same(model, one, like, n);
     }
     like.shares = false;
-    check_dealt_groups(model, one, like, of_kind);
+    like.groups = true;
+    ranks_check_same(model, one, like, 2);
 }
 
-/* Dealt experts on a level of this machine: rows travel as its products take them. */
-static void check_dealt_on(const char *model, const char *isa, bool also_alone, rank_member like)
+/* On the best level that this machine has: rows travel as its products take them. */
+static void check_best(const char *model, rank_member like)
 {
+    const char *levels[8];
+    int32_t n = whim_cpu_levels(levels, 8);
     rank_member one = {0};
-    like.isa = isa;
+    like.isa = levels[n - 1];
     if (ranks_run(&one, 1, &like)) {
         like.deals = true;
-        if (also_alone) {
-            check_same(model, &one, like, 2);
-        }
+        ranks_check_same(model, &one, like, 2);
         like.groups = true;
-        check_same(model, &one, like, 2);
+        ranks_check_same(model, &one, like, 2);
     } else {
         tally_check(false, model, "%s", like.diag.text);
     }
     ranks_free(&one, 1);
-}
-
-/* On the best level that this machine has, and with dummy weights, which are of all types, on those
- * below it. */
-static void check_dealt_on_levels(const char *model, rank_member like)
-{
-    const char *levels[8];
-    int32_t n = whim_cpu_levels(levels, 8);
-    for (int32_t i = like.weight_type != NULL ? 0 : n - 1; i < n; i++) {
-        check_dealt_on(model, levels[i], i == n - 1, like);
-    }
 }
 
 bool ranks_has_experts(const char *model)
@@ -198,14 +248,34 @@ bool ranks_has_experts(const char *model)
     return has;
 }
 
+static bool is_kind(const char *model)
+{
+    static const char *const kinds[] = {"llama-f32", "qwen3moe-f32", "minimax-f32", "qwen35-moe"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        is = is || strcmp(model, kinds[i]) == 0;
+    }
+    return is;
+}
+
+/* One model of each kind over 2, 3 and 4 ranks, and on the guard with graphs; the others over one
+ * of these sizes. */
 void ranks_same_test(const char *model, const rank_member *one, rank_member like)
 {
+    static int32_t n_seen;
+    int32_t chosen = 2 + n_seen % 3;
+    bool deals = ranks_has_experts(model), real = like.weight_type == NULL;
     like.speaks = false;
-    if (like.weight_type == NULL) {
-        check_whole(model, one, like);
+    n_seen += real;
+    if (is_kind(model)) {
+        check_kind(model, like);
+    } else if (real) {
+        check_other(model, one, like, chosen);
     }
-    if (ranks_has_experts(model)) {
-        check_dealt(model, one, like);
-        check_dealt_on_levels(model, like);
+    if (deals && !is_kind(model)) {
+        check_other_dealt(model, one, like);
+    }
+    if (deals && real) {
+        check_best(model, like);
     }
 }

@@ -317,6 +317,9 @@ void golden_ranks_test(const golden_options *options)
         tally_check(false, "dummy", "no folder for configurations");
         return;
     }
+    if (!options->quick) {
+        ranks_types_test(&g, dir);
+    }
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
         check_made(&g, dir, made[i].name, made[i].config, options->quick);
     }

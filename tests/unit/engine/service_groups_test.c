@@ -104,9 +104,48 @@ static void drafts_keep_the_text(void **state)
         {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "cpu", WHIM_GRAPHS_OFF, 2, 5, false, true},
         {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "cpu", WHIM_GRAPHS_OFF, 4, 3, false, true, true},
         {DRAFT "qwen35-moe-mtp", WHIM_DRAFT_OWN, "guard", WHIM_GRAPHS_ON, 2, 5, false, true, true},
+        {GOLDEN "qwen3moe-f32", DRAFT "qwen3moe-f32-eagle3", "cpu", WHIM_GRAPHS_OFF, 2, 5, false,
+         true, true},
+        {GOLDEN "minimax-f32", DRAFT "minimax-f32-eagle3", "cpu", WHIM_GRAPHS_OFF, 2, 5, false,
+         true, true},
+        {GOLDEN "minimax-f32", DRAFT "minimax-f32-eagle3", "guard", WHIM_GRAPHS_ON, 2, 1, false,
+         true, true},
+        {GOLDEN "llama-f32", DRAFT "llama-f32-dflash", "guard", WHIM_GRAPHS_ON, 2, 5, false, true},
+        {GOLDEN "llama-f32", DRAFT "llama-f32-eagle3", "guard", WHIM_GRAPHS_ON, 2, 5, false, true},
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i += ONE_IN) {
         make_plain(&groups[i], groups[i].n_job);
+        ranks_open(&groups[i]);
+        start_asking();
+        answers_are_plain(groups[i].n_job);
+        assert_true(whim_service_get_stats(service).n_proposed > 20);
+        stop(NULL);
+        ranks_close(WHIM_ERR_OK);
+    }
+}
+
+/* Attention over two ranks of each group, of which one may have nothing to propose for: sums are
+ * split, so the text is that of the same ranks without a draft. */
+static void drafts_keep_the_text_of_cut_groups(void **state)
+{
+    (void)state;
+    static const group groups[] = {
+        {GOLDEN "llama-f32", DRAFT "llama-f32-eagle3", "cpu", WHIM_GRAPHS_OFF, 4, 5, false, true,
+         .twos = true},
+        {GOLDEN "qwen3moe-f32", DRAFT "qwen3moe-f32-eagle3", "cpu", WHIM_GRAPHS_OFF, 4, 3, false,
+         true, .twos = true},
+        {GOLDEN "minimax-f32", DRAFT "minimax-f32-eagle3", "guard", WHIM_GRAPHS_ON, 4, 1, false,
+         true, .twos = true},
+    };
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i += ONE_IN) {
+        group without = groups[i];
+        without.draft = NULL;
+        ranks_open(&without);
+        for (int32_t k = 0; k < without.n_job; k++) {
+            whim_job_cfg cfg = cfg_of(k);
+            alone(&cfg, plain[k]);
+        }
+        ranks_close(WHIM_ERR_OK);
         ranks_open(&groups[i]);
         start_asking();
         answers_are_plain(groups[i].n_job);
@@ -209,7 +248,7 @@ static void prompts_go_where_they_are_known(void **state)
     (void)state;
     enum { LEN = 130 };
     static answer a;
-    static int32_t other[LEN];
+    static int32_t other[LEN], texts[2][20];
     ranks_open(&llamas);
     start(NULL);
     for (int32_t i = 0; i < LEN; i++) {
@@ -224,6 +263,12 @@ static void prompts_go_where_they_are_known(void **state)
             read_all(jobs[i], &a);
             assert_false(a.failed);
             assert_int_equal(a.n_cached, round > 0 ? 128 : 0);
+            int32_t *text = texts[round == 1 ? 1 - i : i];
+            assert_int_equal(a.n[0], 20);
+            if (round == 0) {
+                memcpy(text, a.ids[0], sizeof texts[0]);
+            }
+            assert_memory_equal(a.ids[0], text, sizeof texts[0]);
         }
     }
     whim_sched_stats counted = whim_service_get_stats(service).sched;
@@ -237,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_answer_as_one),
         cmocka_unit_test(drafts_keep_the_text),
+        cmocka_unit_test(drafts_keep_the_text_of_cut_groups),
         cmocka_unit_test(one_group_tells_its_prompt),
         cmocka_unit_test(a_step_costs_what_the_largest_group_does),
         cmocka_unit_test(one_leaves_while_others_begin),
