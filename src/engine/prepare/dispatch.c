@@ -72,7 +72,8 @@ static whim_err rows_choose(whim_engine *e, whim_diag *diag)
     int64_t d = e->ckpt.config.d_model;
     if (type == NULL) {
         return whim_fail(diag, WHIM_ERR_INVALID,
-                         "rows cannot be sent as '%.32s'; expected auto, f32, bf16 or int8", name);
+                         "rows cannot be sent as '%.32s'; expected auto, f32, bf16, int8 or fp8",
+                         name);
     }
     if (!rows_travel(e)) {
         return stays(diag);

@@ -526,6 +526,39 @@ static void who_shares_prompts_has_as_many_parts(void **state)
     }
 }
 
+/* Groups, and parts that are cut, meet in memory that a host's ranks share. */
+static void groups_are_refused_where_they_cannot_be(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t n_rank, n_group, n_share, n_host;
+        const char *kv_dir;
+        whim_err err;
+        const char *why;
+    } cases[] = {
+        {64, 64, 0, 0, NULL, WHIM_ERR_OK, ""},
+        {65, 65, 0, 0, NULL, WHIM_ERR_INVALID, "65 groups are more than 64"},
+        {4, 0, 2, 2, NULL, WHIM_ERR_UNSUPPORTED, "must all be on one machine so far"},
+        {4, 2, 0, 2, NULL, WHIM_ERR_OK, ""},
+        {6, 2, 0, 2, NULL, WHIM_ERR_UNSUPPORTED,
+         "groups of 3 ranks would have ranks of several hosts: this one has ranks 0 to 1"},
+        {4, 2, 0, 2, "/nowhere", WHIM_ERR_UNSUPPORTED, "leave out --kv-dir"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        whim_diag diag = {{0}};
+        whim_engine *engine = NULL;
+        whim_engine_cfg cfg = shape_cfg("shape:qwen3-0.6b");
+        cfg.n_rank = cases[i].n_rank;
+        cfg.n_group = cases[i].n_group;
+        cfg.n_share = cases[i].n_share;
+        cfg.n_host = cases[i].n_host;
+        cfg.kv_dir = cases[i].kv_dir;
+        assert_int_equal(whim_engine_prepare(&cfg, &engine, &diag), cases[i].err);
+        assert_non_null(strstr(diag.text, cases[i].why));
+        whim_engine_close(engine);
+    }
+}
+
 /* Experts are dealt to all ranks, at least one to each, and take that much less memory. */
 static void experts_are_dealt_to_all_ranks(void **state)
 {
@@ -583,7 +616,8 @@ static void rows_travel_as_is_said(void **state)
         whim_err err;
         const char *why, *rounds; /* rounds "": nothing does */
     } cases[] = {
-        {"int16", "q8_0", true, WHIM_ERR_INVALID, "cannot be sent as 'int16'", ""},
+        {"int16", "q8_0", true, WHIM_ERR_INVALID,
+         "cannot be sent as 'int16'; expected auto, f32, bf16, int8 or fp8", ""},
         {"int8", "q8_0", false, WHIM_ERR_INVALID, "no rows are sent to experts", ""},
         {"fp8", "q8_0", true, WHIM_ERR_UNSUPPORTED, "take no rows of fp8 on cpu", ""},
         {"auto", "q8_0", true, WHIM_ERR_OK, "", ""},
@@ -683,6 +717,7 @@ int main(void)
         cmocka_unit_test(a_rank_must_be_one),
         cmocka_unit_test(a_rank_without_heads_has_sizes),
         cmocka_unit_test(who_shares_prompts_has_as_many_parts),
+        cmocka_unit_test(groups_are_refused_where_they_cannot_be),
         cmocka_unit_test(experts_are_dealt_to_all_ranks),
         cmocka_unit_test(rows_travel_as_is_said),
         cmocka_unit_test(experts_are_dealt_as_is_said),
