@@ -231,7 +231,7 @@ static void collect(rank *r, int64_t n_out, bool chose)
 
 /* So many tokens in each group, of one sequence there. */
 static const int64_t counts[][N_GROUP] = {{5, 0, 3, 1}, {0, 0, 0, 1}, {7, 0, 0, 0}, {0, 0, 0, 0},
-                                          {1, 1, 1, 1}, {0, 4, 1, 0}, {1, 0, 1, 9}};
+                                          {1, 1, 1, 1}, {0, 4, 1, 0}, {1, 0, 1, 9}, {7, 1, 1, 1}};
 
 /* All rows give logits where that may be, or the n_top best. */
 static void tokens_per_group(rank *r, int32_t n_top)
