@@ -142,6 +142,52 @@ static void those_who_share_rows_answer_as_one(void **state)
     }
 }
 
+/* A prompt whose pages are known, and the same one alone on one rank: tokens, and the bits of their
+ * log-probabilities. */
+static void known_pages_change_no_bit(void **state)
+{
+    (void)state;
+    enum { PROMPT = 100, MADE = 12 };
+    static const group groups[] = {
+        {MOE "qwen3moe-f32", NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0, .shares = true},
+        {MOE "minimax-f32", NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0, .shares = true},
+        {MOE "qwen35-moe", NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0, .shares = true},
+        {MOE "qwen3moe-f32", NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0, .deals = true},
+        {MOE "minimax-f32", NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0, .deals = true},
+        {MOE "qwen35-moe", NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0, .deals = true},
+        {MOE "qwen3moe-f32", NULL, "guard", WHIM_GRAPHS_ON, 2, 0, .groups = true, .deals = true},
+        {MOE "minimax-f32", NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0, .groups = true, .deals = true},
+        {MOE "qwen35-moe", NULL, "cpu", WHIM_GRAPHS_OFF, 2, 0, .groups = true, .deals = true},
+    };
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i += ONE_IN) {
+        static answer answers[3];
+        group one = {groups[i].model, NULL, "cpu", WHIM_GRAPHS_OFF, 1};
+        for (int32_t k = 0; k < 3; k++) {
+            if (k < 2) {
+                ranks_open(k == 0 ? &one : &groups[i]);
+                start(NULL);
+            }
+            whim_job_cfg cfg = job_cfg(0, PROMPT, MADE);
+            cfg.params.want_logprob = true;
+            read_all(submit(&cfg), &answers[k]);
+            assert_false(answers[k].failed);
+            pages_come_back();
+            if (k != 1) {
+                stop(NULL);
+                ranks_close(WHIM_ERR_OK);
+            }
+        }
+        assert_int_equal(answers[1].n_cached, 0);
+        assert_int_equal(answers[2].n_cached, 96);
+        for (int32_t k = 0; k < 3; k++) {
+            assert_int_equal(answers[k].n[0], MADE);
+            assert_memory_equal(answers[k].ids[0], answers[0].ids[0], MADE * sizeof(int32_t));
+            assert_memory_equal(answers[k].logprobs[0], answers[0].logprobs[0],
+                                MADE * sizeof(float));
+        }
+    }
+}
+
 static const group llamas = {LLAMA, NULL, "cpu", WHIM_GRAPHS_OFF, 3, 0};
 
 /* A job under way is told why it ended, and so is the next one. */
@@ -171,6 +217,7 @@ int main(void)
         cmocka_unit_test(ranks_give_plain_answers),
         cmocka_unit_test(a_draft_keeps_the_text),
         cmocka_unit_test(those_who_share_rows_answer_as_one),
+        cmocka_unit_test(known_pages_change_no_bit),
         cmocka_unit_test(a_group_that_ends_fails_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
