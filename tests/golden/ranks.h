@@ -7,6 +7,7 @@
 
 #include "comm/comm.h"
 #include "golden/golden.h"
+#include "ops/ops.h"
 
 #include <pthread.h>
 
@@ -47,6 +48,18 @@ typedef struct rank_member {
     whim_diag diag;
     pthread_t thread;
 } rank_member;
+
+/* The largest message between ranks of steps that run while it is on, of one of them. */
+typedef struct rank_meter {
+    whim_stream_watch watch;
+    const whim_ops *inner; /* what the ops do */
+    whim_ops ops;
+    bool on;
+    int64_t most; /* bytes */
+} rank_meter;
+
+/* The watch of its device. */
+whim_stream_watch *rank_meter_watch(rank_meter *meter);
 
 /* All ranks of `like` at once; false with a message in its diag. What they found is to be freed. */
 bool ranks_run(rank_member *members, int32_t n_rank, rank_member *like);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CTX = 256, MAX_ROWS = 256, MAX_SEQS = 2, PROMPTS = 2 };
+enum { CTX = 256, MAX_ROWS = 256, MAX_SEQS = 8, PROMPTS = 2 };
 
 static const int64_t ones[] = {1}, uneven[] = {5, 16, 3, 1, 1, 37, 2, 1, 64, 8};
 static const drive_plan plans[] = {
@@ -23,7 +23,8 @@ static int32_t blocks_of(const rank_member *m)
     return m->n_rank / (m->span > 0 ? m->span : 1);
 }
 
-static whim_engine *open_engine(const rank_member *m, whim_comm *comm, whim_diag *diag)
+static whim_engine *open_engine(const rank_member *m, whim_comm *comm, whim_stream_watch *watch,
+                                whim_diag *diag)
 {
     whim_engine_cfg cfg = {
         .model = m->path,
@@ -53,7 +54,7 @@ static whim_engine *open_engine(const rank_member *m, whim_comm *comm, whim_diag
         .deal_counts = m->deal_counts,
         .rank = m->rank,
         .comm = comm,
-        .watch = m->watch,
+        .watch = watch,
     };
     return drive_open(&cfg, diag);
 }
@@ -123,54 +124,106 @@ static whim_err run_greedy(rank_member *m, whim_runner *runner)
     return err;
 }
 
-/* A prompt of n tokens, the same in each group, and the bytes that ranks have told meanwhile. */
-static whim_err run_prompt(rank_member *m, whim_runner *runner, const whim_comm *comm, int64_t n,
-                           int64_t *bytes)
+/* What a step of each group is: sequences of as many tokens, whose last ones give outputs. */
+typedef struct shape {
+    int64_t n_seq, n_tok, n_out;
+    int32_t n_top;
+} shape;
+
+/* Such a step, the same in each group, and the bytes that ranks have told meanwhile. */
+static whim_err run_shape(rank_member *m, whim_runner *runner, const whim_comm *comm,
+                          const shape *of, int64_t *bytes)
 {
     int32_t tokens[MAX_ROWS];
-    whim_step_part parts[RANKS_MAX] = {0};
-    int32_t n_part = m->groups ? blocks_of(m) : 1, n_made = 0;
+    whim_step_part parts[RANKS_MAX * MAX_SEQS] = {0};
+    int64_t n_part = of->n_seq * (m->groups ? blocks_of(m) : 1), n_made = 0;
     whim_err err = WHIM_ERR_OK;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < MAX_ROWS; i++) {
         tokens[i] = (int32_t)(1 + i % 7);
     }
     for (; n_made < n_part && err == WHIM_ERR_OK; n_made += err == WHIM_ERR_OK) {
         whim_step_part *part = &parts[n_made];
-        *part = (whim_step_part){.tokens = tokens, .n_tok = n, .n_out = 1, .n_top = 1};
-        err = whim_runner_sequence_create_in(runner, n_made, &part->seq);
+        *part = (whim_step_part){.tokens = tokens + n_made % of->n_seq,
+                                 .n_tok = of->n_tok,
+                                 .n_out = of->n_out,
+                                 .n_top = of->n_top};
+        err = whim_runner_sequence_create_in(runner, (int32_t)(n_made / of->n_seq), &part->seq);
     }
     *bytes = -comm->n_byte;
     err = err == WHIM_ERR_OK ? whim_runner_step(runner, parts, n_part, &m->diag) : err;
     *bytes += comm->n_byte;
-    for (int32_t g = 0; g < n_made; g++) {
+    for (int64_t g = 0; g < n_made; g++) {
         whim_runner_sequence_destroy(runner, parts[g].seq);
     }
     return err;
 }
 
-/* Steps take the bytes between ranks that are said of them: those of few tokens exactly, those that
- * fill a step within 5%, as experts are not chosen quite evenly and some rows are padding. Few
+/* Bytes are as said, or off by a part of that which is 1 of `share`; 0: by none. */
+static whim_err check_bytes(rank_member *m, const char *what, int64_t told, int64_t said,
+                            int64_t share)
+{
+    int64_t apart = told > said ? told - said : said - told;
+    if (apart == 0 || (share > 0 && share * apart <= said)) {
+        return WHIM_ERR_OK;
+    }
+    return whim_fail(&m->diag, WHIM_ERR_INVALID, "%s took %lld bytes, said were %lld", what,
+                     (long long)told, (long long)said);
+}
+
+/* Prompts take the bytes between ranks that are said of them: those of few tokens exactly, those
+ * that fill a step within 5%, as experts are not chosen quite evenly and some rows are padding. Few
  * tokens that are shared and go to experts as well are one or two for each rank, and those that go
- * behind their choices travel to some of the ranks: no choice of so few is even. A full step is the CPU's: the guard computes it by the law, slowly, and would tell the
- * same. */
-static whim_err run_counted(rank_member *m, whim_engine *engine, const whim_comm *comm)
+ * behind their choices travel to some of the ranks: no choice of so few is even. A full step is the
+ * CPU's: the guard computes it by the law, slowly, and would tell the same. */
+static whim_err count_prompts(rank_member *m, whim_engine *engine, const whim_comm *comm)
 {
     static const int64_t sizes[] = {1, 2, 4, MAX_ROWS};
     size_t n_size = sizeof sizes / sizeof sizes[0] - (strcmp(m->backend, "guard") == 0);
     for (size_t i = 0; i < n_size; i++) {
         int64_t said, told, n = sizes[i];
-        WHIM_TRY(whim_engine_step_comm(engine, n, true, &said));
-        WHIM_TRY(run_prompt(m, whim_engine_runner(engine), comm, n, &told));
-        int64_t apart = told > said ? told - said : said - told;
+        const shape prompt = {1, n, 1, 1};
         bool chosen = m->shares || (m->slots > 0 && n > m->slots);
         bool few = n > 1 && n < MAX_ROWS && m->deals && chosen;
-        if (!few && (n == MAX_ROWS ? 20 * apart > said : apart > 0)) {
-            return whim_fail(&m->diag, WHIM_ERR_INVALID,
-                             "%d tokens took %lld bytes, said were %lld", (int)n, (long long)told,
-                             (long long)said);
+        WHIM_TRY(whim_engine_step_comm(engine, n, true, &said));
+        WHIM_TRY(run_shape(m, whim_engine_runner(engine), comm, &prompt, &told));
+        if (!few) {
+            WHIM_TRY(check_bytes(m, "a prompt", told, said, n == MAX_ROWS ? 20 : 0));
         }
     }
     return WHIM_ERR_OK;
+}
+
+/* The largest message of any step: all rows are of one prompt, and give logits or the most of the
+ * best. What is said takes rows that are shared for those of many short prompts, which have more
+ * padding, and where groups share rows and have experts for each other, for all rows of a step. */
+static whim_err check_largest(rank_member *m, whim_runner *runner, const whim_comm *comm,
+                              rank_meter *meter)
+{
+    static const shape all[] = {{1, MAX_ROWS, MAX_ROWS, 0}, {1, MAX_ROWS, MAX_ROWS, WHIM_TOPK_MAX}};
+    int64_t told, said = whim_exec_plan_of(whim_runner_exec(runner))->most_comm;
+    meter->on = true;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        WHIM_TRY(run_shape(m, runner, comm, &all[i], &told));
+    }
+    meter->on = false;
+    bool all_rows = m->shares && m->groups && m->deals && meter->most < said;
+    return all_rows ? WHIM_ERR_OK
+                    : check_bytes(m, "the largest message", meter->most, said, m->shares ? 8 : 20);
+}
+
+/* The same of sequences that answer. What comes back from experts that are not everywhere is as
+ * their choices are. */
+static whim_err run_counted(rank_member *m, whim_engine *engine, const whim_comm *comm,
+                            rank_meter *meter)
+{
+    static const shape answers = {MAX_SEQS, 1, 1, 1};
+    whim_runner *runner = whim_engine_runner(engine);
+    int64_t said, told;
+    WHIM_TRY(count_prompts(m, engine, comm));
+    WHIM_TRY(whim_engine_step_comm(engine, MAX_SEQS, false, &said));
+    WHIM_TRY(run_shape(m, runner, comm, &answers, &told));
+    WHIM_TRY(check_bytes(m, "answers", told, said, m->deals && m->deal_span == 0 ? 2 : 0));
+    return meter == NULL ? WHIM_ERR_OK : check_largest(m, runner, comm, meter);
 }
 
 /* How long ranks have waited for each other's choices: some time, wherever these go by
@@ -188,12 +241,12 @@ static int64_t waited_for_choices(const rank_member *m)
     return sum;
 }
 
-static bool run_plans(rank_member *m, whim_engine *engine, const whim_comm *comm)
+static bool run_plans(rank_member *m, whim_engine *engine, const whim_comm *comm, rank_meter *meter)
 {
     drive_job jobs[GOLDEN_MAX_PROMPTS];
     int32_t first = m->uneven ? RANKS_PLANS - 1 : 0, last = m->once ? 0 : RANKS_PLANS - 1;
     bool counts = comm != NULL && !m->uncounted;
-    whim_err err = counts ? run_counted(m, engine, comm) : WHIM_ERR_OK;
+    whim_err err = counts ? run_counted(m, engine, comm, meter) : WHIM_ERR_OK;
     if (err == WHIM_ERR_OK && m->speaks) {
         err = run_greedy(m, whim_engine_runner(engine));
     }
@@ -236,10 +289,14 @@ static void *member_run(void *arg)
             &comm, m->memory,
             &(whim_comm_cfg){.rank = m->rank, .wait_ns = INT64_C(60000000000), .crowded = true});
     }
-    whim_engine *engine = open_engine(m, m->n_rank > 1 ? &comm : NULL, &m->diag);
+    rank_meter meter;
+    bool meters = m->rank == 0 && m->n_rank > 1 && m->watch == NULL && !m->graphs;
+    whim_engine *engine = open_engine(m, m->n_rank > 1 ? &comm : NULL,
+                                      meters ? rank_meter_watch(&meter) : m->watch, &m->diag);
     m->good = engine == NULL ? false
-              : m->rank == 0 ? run_plans(m, engine, m->n_rank > 1 ? &comm : NULL)
-                             : follow(m, whim_runner_exec(whim_engine_runner(engine)));
+              : m->rank == 0
+                  ? run_plans(m, engine, m->n_rank > 1 ? &comm : NULL, meters ? &meter : NULL)
+                  : follow(m, whim_runner_exec(whim_engine_runner(engine)));
     if (!m->good && m->n_rank > 1) {
         whim_comm_abort(m->memory, m->diag.text);
     }

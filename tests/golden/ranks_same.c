@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FEW_SLOTS = 2 };
+enum { FEW_SLOTS = 8 };
 
 void ranks_check_same(const char *model, const rank_member *one, rank_member like, int32_t n_rank)
 {

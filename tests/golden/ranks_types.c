@@ -62,7 +62,7 @@ static void check_type_on(const char *name, rank_member like, int32_t turn)
     with.groups = !with.shares;
     with.deals = turn > 0;
     with.deal_counts = turn == 2 ? "4,1" : NULL;
-    with.slots = turn == 3 ? 2 : 0;
+    with.slots = turn == 3 ? 8 : 0;
     ranks_check_same(name, &one, with, 2);
     ranks_free(&one, 1);
 }
