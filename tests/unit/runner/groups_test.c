@@ -487,6 +487,7 @@ static void leave_out(const setup *on)
     assert_true(strstr(r->diag.text, site != NULL ? site : "end of the pass") != NULL ||
                 (on->span > 1 && strstr(r->diag.text, "rows of groups") != NULL));
     assert_non_null(strstr(r->diag.text, "outputs of groups"));
+    assert_non_null(strstr(r->diag.text, "ranks disagree"));
     whim_runner_sequence_destroy(r->t.runner, seq);
     team_close(&m);
 }
