@@ -188,6 +188,19 @@ def own_form(request):
     assert s.stop() == 0
 
 
+def test_why_a_form_is_lent(server):
+    """The ready block says it in words: the template prints no tools, or calls in a form that is not known."""
+    line = "  tools     in the Hermes form, because {}\n"
+    none, unknown = "the model's template has none", "whimbrel does not know the form of the model's template"
+    assert line.format(none) in server.log() and line.format(unknown) not in server.log()
+    s = Server("tools-lent", "--chat-template", str(ROOT / "tests" / "data" / "chat" / "templates" / "glm4.jinja"))
+    client = openai_client(s)
+    assert client.models.list().data[0].model_dump()["whimbrel"]["tools"] == "fallback (hermes)"
+    check_calls(client.chat.completions.create(tools=[WEATHER], tool_choice="required", **KW).choices[0])
+    assert s.stop() == 0
+    assert line.format(unknown) in s.log() and line.format(none) not in s.log()
+
+
 def test_the_templates_own_form(own_form):
     """Calls are read in it, and a turn of two calls with results is printed in it."""
     server, form = own_form

@@ -51,13 +51,12 @@ static bool is_in(const char *call, const whim_tool_words *words, const char *na
     return false;
 }
 
-/* All that are known, NULL for a model that has none. */
-static int32_t count(void)
+int32_t whim_tool_words_count(void)
 {
     return whim_model_count() + whim_tool_words_n_shared;
 }
 
-static const whim_tool_words *at(int32_t i)
+const whim_tool_words *whim_tool_words_at(int32_t i)
 {
     return i < whim_tool_words_n_shared ? &whim_tool_words_shared[i]
                                         : whim_model_tool_words(i - whim_tool_words_n_shared);
@@ -65,8 +64,8 @@ static const whim_tool_words *at(int32_t i)
 
 const whim_tool_words *whim_tool_words_of(const char *call, const char *name)
 {
-    for (int32_t i = 0; i < count(); i++) {
-        const whim_tool_words *words = at(i);
+    for (int32_t i = 0; i < whim_tool_words_count(); i++) {
+        const whim_tool_words *words = whim_tool_words_at(i);
         if (words != NULL && is_in(call, words, name)) {
             return words;
         }
@@ -76,8 +75,8 @@ const whim_tool_words *whim_tool_words_of(const char *call, const char *name)
 
 const whim_tool_words *whim_tool_words_named(const char *name)
 {
-    for (int32_t i = 0; i < count(); i++) {
-        const whim_tool_words *words = at(i);
+    for (int32_t i = 0; i < whim_tool_words_count(); i++) {
+        const whim_tool_words *words = whim_tool_words_at(i);
         if (words != NULL && strcmp(words->name, name) == 0) {
             return words;
         }

@@ -24,6 +24,10 @@ const whim_tool_words *whim_tool_words_usual(void);
 /* The words that a printed call of the function `name` is written in; NULL: none of those known. */
 const whim_tool_words *whim_tool_words_of(const char *call, const char *name);
 
+/* All words that are known, those that many share first; at: NULL for a model that has none. */
+int32_t whim_tool_words_count(void);
+const whim_tool_words *whim_tool_words_at(int32_t i);
+
 /* The words that are called so, or NULL. */
 const whim_tool_words *whim_tool_words_named(const char *name);
 
