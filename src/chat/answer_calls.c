@@ -51,8 +51,9 @@ static whim_grammar_node call_name(whim_answer *a, const whim_tool_words *words,
                 "name has letters, digits and _ only, and at most %d bytes",
                 text, WHIM_WORD_MAX);
         }
-        bool good = !has_id && n > 0 && n <= WHIM_WORD_MAX && strcspn(text, "\n<>[]{}\"'") == n &&
-                    text[0] != ' ' && text[n - 1] != ' ';
+        const bool is_said = words->said != NULL && strcmp(text, words->said) == 0;
+        bool good = !has_id && !is_said && n > 0 && n <= WHIM_WORD_MAX &&
+                    strcspn(text, "\n<>[]{}\"'") == n && text[0] != ' ' && text[n - 1] != ' ';
         return good ? whim_answer_text(a, text)
                     : whim_gb_fail(a->b, WHIM_ERR_INVALID,
                                    "a tool is called \"%.80s\": between the tags of this model's "
@@ -233,7 +234,7 @@ static whim_grammar_node python_arguments(whim_answer *a, const json_t *function
 
 /* --- all tools -------------------------------------------------------------------------------- */
 
-static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
+static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only, bool named)
 {
     const whim_answer_rule *rule = a->rule;
     const whim_tool_words *words = rule->format.tools;
@@ -255,7 +256,7 @@ static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
             : words->quote != NULL             ? whim_answer_marked_object(a, schema, path)
                                                : json_arguments(a, function, path, loose);
         whim_glist_add(a->b, &calls,
-                       whim_gb_seq(a->b, whim_answer_text(a, words->written.function),
+                       whim_gb_seq(a->b, whim_answer_text(a, named ? "" : words->written.function),
                                    call_name(a, words, function),
                                    whim_answer_text(a, words->written.function_close), arguments,
                                    whim_answer_text(a, words->written.function_end)));
@@ -263,25 +264,28 @@ static whim_grammar_node one_of_the_tools(whim_answer *a, bool strict_only)
     return whim_glist_node(a->b, &calls, GN_ANY_OF);
 }
 
-/* A part, then more of it with something in between. */
-static whim_grammar_node row_of(whim_answer *a, whim_grammar_node part, const char *between)
+/* A part, then more of others with something in between. */
+static whim_grammar_node row_of(whim_answer *a, whim_grammar_node part, whim_grammar_node other,
+                                const char *between)
 {
     const bool alone =
         a->rule->format.tools->form == WHIM_TOOLS_CHANNELS; /* a call ends an answer */
     if (alone || a->rule->one_call || a->rule->format.one_call || a->rule->tool_name != NULL) {
         return part;
     }
-    whim_grammar_node next = whim_gb_seq(a->b, whim_answer_text(a, between), part);
+    whim_grammar_node next = whim_gb_seq(a->b, whim_answer_text(a, between), other);
     return whim_gb_seq(a->b, part, whim_grammar_repeat(a->b, next, 0, -1));
 }
 
-whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only)
+whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only, bool named)
 {
     const whim_tool_words *words = a->rule->format.tools;
-    bool all = words->written.around_all;
-    whim_grammar_node call = one_of_the_tools(a, strict_only);
-    whim_grammar_node whole = whim_gb_seq(a->b, whim_answer_text(a, words->written.call),
-                                          all ? row_of(a, call, words->written.between) : call,
-                                          whim_answer_text(a, words->written.call_end));
-    return all ? whole : row_of(a, whole, words->written.between);
+    const bool all = words->written.around_all;
+    const whim_grammar_node call = one_of_the_tools(a, strict_only, named);
+    const whim_grammar_node other = named ? one_of_the_tools(a, strict_only, false) : call;
+    whim_grammar_node whole =
+        whim_gb_seq(a->b, whim_answer_text(a, words->written.call),
+                    all ? row_of(a, call, other, words->written.between) : call,
+                    whim_answer_text(a, words->written.call_end));
+    return all ? whole : row_of(a, whole, whole, words->written.between);
 }

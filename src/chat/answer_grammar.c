@@ -35,6 +35,15 @@ static bool has_strict(const whim_answer_rule *rule)
     return false;
 }
 
+/* What is said to the user: behind a name that means the user, where the prompt asks for one. */
+static whim_grammar_node spoken(whim_answer *a, whim_grammar_node text)
+{
+    const whim_tool_words *words = a->rule->format.tools;
+    return a->rule->starts_named ? whim_gb_seq(a->b, whim_answer_text(a, words->said),
+                                               whim_answer_text(a, words->name_end), text)
+                                 : text;
+}
+
 static whim_grammar_node format_part(whim_answer *a)
 {
     const whim_answer_rule *rule = a->rule;
@@ -67,13 +76,18 @@ static whim_grammar_node free_part(whim_answer *a)
     if (n == 0) { /* the parser takes what begins as a call, or stands behind the mark, for one */
         whim_grammar_node first =
             whim_grammar_regex(a->b, tags->list ? "[^{\\[<\\s]" : "[^{<\\s]", "tools");
-        whim_grammar_node said = whim_gb_seq(
-            a->b, first,
-            whim_grammar_text_without(a->b, &tags->prefix, tags->prefix != NULL ? 1 : 0));
-        return whim_gb_any_of(a->b, whim_gb_optional(a->b, said), whim_answer_calls(a, true));
+        const char *const dropped[] = {tags->prefix, tags->close};
+        n = tags->prefix == NULL ? 0 : tags->close == NULL ? 1 : 2;
+        whim_grammar_node said =
+            whim_gb_seq(a->b, first, whim_grammar_text_without(a->b, dropped, n));
+        return whim_gb_any_of(a->b, whim_gb_optional(a->b, said),
+                              whim_answer_calls(a, true, false));
     }
-    return whim_gb_seq(a->b, whim_grammar_text_without(a->b, marks, n),
-                       whim_gb_optional(a->b, whim_answer_calls(a, true)));
+    whim_grammar_node calls = whim_answer_calls(a, true, false);
+    whim_grammar_node all = spoken(a, whim_gb_seq(a->b, whim_grammar_text_without(a->b, marks, n),
+                                                  whim_gb_optional(a->b, calls)));
+    return a->rule->starts_named ? whim_gb_any_of(a->b, all, whim_answer_calls(a, true, true))
+                                 : all;
 }
 
 /* --- answers that are messages with headers --------------------------------------------------- */
@@ -100,7 +114,7 @@ static whim_grammar_node channels(whim_answer *a)
                                             : whim_grammar_text_without(a->b, marks, N_MARK));
     }
     if (has_tools(rule)) {
-        whim_grammar_node call = whim_answer_calls(a, !required && !has_format(rule));
+        whim_grammar_node call = whim_answer_calls(a, !required && !has_format(rule), false);
         last = required ? call : whim_gb_any_of(a->b, last, call);
     }
     whim_grammar_node thought =
@@ -116,12 +130,13 @@ static whim_grammar_node body(whim_answer *a)
 {
     const whim_answer_rule *rule = a->rule;
     if (!has_tools(rule)) {
-        return format_part(a);
+        return spoken(a, format_part(a));
     }
     if (rule->choice == WHIM_CHOICE_REQUIRED) {
-        return whim_answer_calls(a, false);
+        return whim_answer_calls(a, false, rule->starts_named);
     }
-    return has_format(rule) ? whim_gb_any_of(a->b, whim_answer_calls(a, false), format_part(a))
+    return has_format(rule) ? whim_gb_any_of(a->b, whim_answer_calls(a, false, rule->starts_named),
+                                             spoken(a, format_part(a)))
                             : free_part(a);
 }
 

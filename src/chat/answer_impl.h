@@ -35,7 +35,7 @@ json_t *whim_answer_property(const json_t *root, const json_t *property);
 void whim_answer_check_root(whim_answer *a, const json_t *schema, const char *path);
 
 /* One call, or as many as the rule allows. `strict_only`: arguments follow their schema only where
- * a tool asks for it. */
-whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only);
+ * a tool asks for it. `named`: the prompt wrote what stands before the first name. */
+whim_grammar_node whim_answer_calls(whim_answer *a, bool strict_only, bool named);
 
 #endif

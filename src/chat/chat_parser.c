@@ -159,9 +159,14 @@ static bool begins_bare(const whim_chat_parser *p, char c)
 void whim_tool_text(whim_chat_parser *p, char c)
 {
     const whim_tool_words *set = p->cfg.format.tools;
+    const bool bare = set->open == NULL && set->function == NULL;
     const char *const tags[] = {
-        set->open, set->function, p->close_owed ? set->close : NULL,
+        set->open, set->function, p->close_owed || bare ? set->close : NULL,
         p->close_owed && set->form == WHIM_TOOLS_NAMED ? set->function_end : NULL, set->prefix};
+    if (!p->cfg.parse_tools && !p->in_call) {
+        whim_tool_emit(p, WHIM_CHAT_CONTENT, &c, 1);
+        return;
+    }
     if (p->in_call || begins_bare(p, c)) {
         if (!p->in_call) {
             enter_call(p, false);
@@ -175,7 +180,7 @@ void whim_tool_text(whim_chat_parser *p, char c)
     } else if (match >= 2) { /* belongs to a call that is over, or to one that comes */
         p->n_tag = 0;
         p->close_owed = p->close_owed && match != 2;
-        p->said = p->said && match != 4;
+        p->said = p->said && match != 4 && !(match == 2 && bare);
         p->after_call = true;
         whim_str_clear(&p->raw);
     } else if (match >= 0) {
@@ -205,13 +210,10 @@ void whim_tool_break(whim_chat_parser *p, char c)
 
 static void content_bytes(whim_chat_parser *p, const char *text, int64_t n)
 {
-    if (!p->cfg.parse_tools) {
-        whim_tool_emit(p, WHIM_CHAT_CONTENT, text, n);
-        return;
+    for (; n > 0 && (p->cfg.parse_tools || p->in_call); text++, n--) {
+        whim_tool_text(p, *text);
     }
-    for (int64_t i = 0; i < n; i++) {
-        whim_tool_text(p, text[i]);
-    }
+    whim_tool_emit(p, WHIM_CHAT_CONTENT, text, n);
 }
 
 static void on_piece(void *ctx, whim_piece_kind kind, const char *text, int64_t n)
@@ -237,6 +239,10 @@ whim_err whim_chat_parser_create(const whim_chat_parser_cfg *cfg, whim_chat_pars
         return WHIM_ERR_NO_MEMORY;
     }
     p->cfg = *cfg;
+    if (cfg->starts_named) {
+        p->in_call = true;
+        forms[cfg->format.tools->form].start(p, true);
+    }
     /* Some models go from a thought straight to a call. */
     const whim_tool_words *words = cfg->format.tools;
     bool calls_end_it = cfg->parse_tools && !words->thoughts_hold_tags;

@@ -31,6 +31,7 @@ typedef struct whim_chat_format {
     bool reasons;         /* the template knows <think> */
     bool thinking_switch; /* it reads enable_thinking */
     bool drops_text;      /* it prints no text beside calls, but a turn of that text before them */
+    bool text_args;       /* it takes the arguments of calls as texts only */
     /* whose content it takes as a list of parts, printing their texts as it would print one text */
     bool system_parts, user_parts, assistant_parts, tool_parts;
 } whim_chat_format;
@@ -42,6 +43,9 @@ bool whim_chat_format_has_channels(const whim_chat_format *format);
  * may be NULL. */
 whim_chat_format whim_chat_format_detect(const whim_template *tmpl, const char *source,
                                          const whim_tokenizer *tok);
+
+/* Whether a prompt that the template wrote ends where the name of whom the answer is for begins. */
+bool whim_chat_format_opens_name(const whim_chat_format *format, const char *prompt, int64_t n);
 
 typedef enum whim_chat_event_kind {
     WHIM_CHAT_REASONING,  /* text */
@@ -63,6 +67,7 @@ typedef void whim_chat_event_fn(void *ctx, const whim_chat_event *event);
 typedef struct whim_chat_parser_cfg {
     whim_chat_format format;
     bool starts_inside; /* the prompt left <think> open */
+    bool starts_named;  /* it ends where the name of whom the answer is for begins */
     bool parse_tools;   /* tools were offered; otherwise tags are content */
     /* a grammar lets nothing but calls come: the beginning of a cut one is no content */
     bool only_calls;
@@ -90,6 +95,7 @@ typedef enum whim_tool_choice {
 typedef struct whim_answer_rule {
     whim_chat_format format;
     bool starts_inside;  /* reasoning is open: the rule holds after </think> */
+    bool starts_named;   /* the prompt ends where the name of whom the answer is for begins */
     bool may_reason;     /* the answer may begin with <think>..</think> of its own */
     const json_t *tools; /* OpenAI form, NULL: none */
     whim_tool_choice choice;

@@ -13,6 +13,14 @@ bool whim_chat_format_has_channels(const whim_chat_format *format)
     return format->native_tools && format->tools->form == WHIM_TOOLS_CHANNELS;
 }
 
+bool whim_chat_format_opens_name(const whim_chat_format *format, const char *prompt, int64_t n)
+{
+    const whim_tool_words *words = format->tools;
+    const int64_t len = words->said != NULL ? (int64_t)strlen(words->function) : 0;
+    return format->native_tools && len > 0 && n >= len &&
+           memcmp(prompt + n - len, words->function, (size_t)len) == 0;
+}
+
 /* A word that no template has. */
 #define FUNCTION "whim_probe"
 #define SHORT_IDS "callnumb1", "callnumb2" /* some templates refuse ids of another length */
@@ -27,24 +35,28 @@ typedef struct probe {
     const whim_template *tmpl;
     const whim_tokenizer *tok;
     json_t *tools;
+    bool text_args;      /* arguments of calls are texts */
     whim_rendered plain; /* what it makes of an answer without calls */
+    whim_rendered asked; /* and of the question alone, with what begins an answer */
 } probe;
 
-static json_t *call_make(const char *id)
+static json_t *call_make(const probe *p, const char *id)
 {
-    return json_pack("{s:s, s:s, s:{s:s, s:{s:s}}}", "id", id, "type", "function", "function",
-                     "name", FUNCTION, "arguments", "key", "value");
+    json_t *args =
+        p->text_args ? json_string("{\"key\": \"value\"}") : json_pack("{s:s}", "key", "value");
+    return json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", id, "type", "function", "function", "name",
+                     FUNCTION, "arguments", args);
 }
 
 /* A question, and an answer that is a call or two with the ids, or without them a text. */
-static json_t *messages_make(const char *first_id, const char *second_id)
+static json_t *messages_make(const probe *p, const char *first_id, const char *second_id)
 {
     json_t *calls = first_id != NULL ? json_array() : NULL;
     if (first_id != NULL) {
-        json_array_append_new(calls, call_make(first_id));
+        json_array_append_new(calls, call_make(p, first_id));
     }
     if (second_id != NULL) {
-        json_array_append_new(calls, call_make(second_id));
+        json_array_append_new(calls, call_make(p, second_id));
     }
     return json_pack("[{s:s, s:s}, {s:s, s:s, s:o*}]", "role", "user", "content", "Q", "role",
                      "assistant", "content", first_id != NULL ? "" : "A", "tool_calls", calls);
@@ -59,10 +71,27 @@ static const char *token(const whim_tokenizer *tok, const char *(*get)(const whi
 /* False: the template refuses the turns. */
 static bool print(const probe *p, const char *first_id, const char *second_id, whim_rendered *out)
 {
-    json_t *messages = messages_make(first_id, second_id);
+    json_t *messages = messages_make(p, first_id, second_id);
     const whim_template_input input = {
         .messages = messages,
         .tools = p->tools,
+        .bos_token = token(p->tok, whim_tokenizer_bos),
+        .eos_token = token(p->tok, whim_tokenizer_eos),
+    };
+    bool good = messages != NULL && whim_template_render(p->tmpl, &input, out, NULL) == WHIM_ERR_OK;
+    json_decref(messages);
+    return good;
+}
+
+/* A question and what begins its answer, with arguments for the template or without. */
+static bool print_question(const probe *p, const json_t *kwargs, whim_rendered *out)
+{
+    json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", "Q");
+    const whim_template_input input = {
+        .messages = messages,
+        .tools = p->tools,
+        .kwargs = kwargs,
+        .add_generation_prompt = true,
         .bos_token = token(p->tok, whim_tokenizer_bos),
         .eos_token = token(p->tok, whim_tokenizer_eos),
     };
@@ -81,20 +110,24 @@ static int32_t times_named(const char *text)
     return n;
 }
 
+/* What of a text is otherwise than in another one. */
+static const char *rest_of(const char *text, const whim_rendered *other)
+{
+    const char *same = whim_str_text(&other->text);
+    while (*text != '\0' && *text == *same) {
+        text++;
+        same++;
+    }
+    return text;
+}
+
 /* What is printed otherwise than for an answer without calls: the calls, in `out`. NULL: the
  * template refuses them. */
 static const char *print_calls(const probe *p, const char *first_id, const char *second_id,
                                whim_rendered *out)
 {
-    if (!print(p, first_id, second_id, out)) {
-        return NULL;
-    }
-    const char *text = whim_str_text(&out->text), *plain = whim_str_text(&p->plain.text);
-    while (*text != '\0' && *text == *plain) {
-        text++;
-        plain++;
-    }
-    return text;
+    return print(p, first_id, second_id, out) ? rest_of(whim_str_text(&out->text), &p->plain)
+                                              : NULL;
 }
 
 /* The same from the tag on that it is in: two tags may begin with the same letters. */
@@ -105,6 +138,15 @@ static const char *tag_begin(const char *printed, const whim_rendered *out)
         tag--;
     }
     return tag > out->text.text && strchr("<[", tag[-1]) != NULL ? tag - 1 : printed;
+}
+
+/* The same from the beginning of its line on. */
+static const char *line_begin(const char *printed, const whim_rendered *out)
+{
+    while (printed > out->text.text && printed[-1] != '\n') {
+        printed--;
+    }
+    return printed;
 }
 
 /* --- texts beside calls ----------------------------------------------------------------------- */
@@ -136,11 +178,11 @@ static bool drops_text(const probe *p)
 {
     json_t *beside =
         json_pack("[{s:s, s:s}, {s:s, s:s, s:[o]}]", "role", "user", "content", "Q", "role",
-                  "assistant", "content", SAID, "tool_calls", call_make("callnumb1"));
+                  "assistant", "content", SAID, "tool_calls", call_make(p, "callnumb1"));
     json_t *before = json_pack(
         "[{s:s, s:s}, {s:s, s:s}, {s:s, s:s, s:[o]}, {s:s, s:s, s:s, s:s}, {s:s, s:s}, {s:s, s:s}]",
         "role", "user", "content", "Q", "role", "assistant", "content", SAID, "role", "assistant",
-        "content", "", "tool_calls", call_make("callnumb1"), "role", "tool", "tool_call_id",
+        "content", "", "tool_calls", call_make(p, "callnumb1"), "role", "tool", "tool_call_id",
         "callnumb1", "name", FUNCTION, "content", "R", "role", "assistant", "content", "A", "role",
         "user", "content", "Q");
     bool dropped = !prints_said(p, beside);
@@ -152,18 +194,36 @@ static bool has_calls(const char *printed, int32_t n)
     return printed != NULL && times_named(printed) >= n;
 }
 
-static void detect_calls(const probe *p, whim_chat_format *format)
+/* The words of a printed call, which begins where it is no longer as an answer without calls, or
+ * where the answer begins; NULL: none of those known. */
+static const whim_tool_words *words_of(const probe *p, const char *printed,
+                                       const whim_rendered *out)
+{
+    const char *const begins[] = {printed, tag_begin(printed, out), line_begin(printed, out),
+                                  rest_of(whim_str_text(&out->text), &p->asked)};
+    const whim_tool_words *words = NULL;
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0] && words == NULL; i++) {
+        words = whim_tool_words_of(begins[i], FUNCTION);
+    }
+    return words;
+}
+
+static void detect_calls(probe *p, whim_chat_format *format)
 {
     whim_rendered out = {0};
+    const char *printed = print_calls(p, "callnumb1", NULL, &out);
+    /* Where an object is refused, or becomes Python's text of it. */
+    if (!has_calls(printed, 1) || strstr(printed, "'key'") != NULL) {
+        p->text_args = true;
+        printed = print_calls(p, "callnumb1", NULL, &out);
+        p->text_args = has_calls(printed, 1) && strstr(printed, "\"key\"") != NULL;
+        printed = p->text_args ? printed : print_calls(p, "callnumb1", NULL, &out);
+    }
+    const whim_tool_words *words = has_calls(printed, 1) ? words_of(p, printed, &out) : NULL;
+    format->text_args = p->text_args;
     format->short_ids =
         print_calls(p, LONG_IDS, &out) == NULL && print_calls(p, SHORT_IDS, &out) != NULL;
     format->one_call = !has_calls(print_calls(p, SHORT_IDS, &out), 2);
-    const char *printed = print_calls(p, "callnumb1", NULL, &out);
-    const whim_tool_words *words = NULL;
-    if (has_calls(printed, 1)) {
-        words = whim_tool_words_of(printed, FUNCTION);
-        words = words == NULL ? whim_tool_words_of(tag_begin(printed, &out), FUNCTION) : words;
-    }
     format->native_tools = words != NULL;
     format->drops_text = words != NULL && drops_text(p);
     format->tools = words != NULL ? words : format->tools;
@@ -173,12 +233,12 @@ static void detect_calls(const probe *p, whim_chat_format *format)
 /* --- parts ------------------------------------------------------------------------------------ */
 
 /* Turns around a content, which is taken over. */
-static json_t *turns_around(const char *role, json_t *content)
+static json_t *turns_around(const probe *p, const char *role, json_t *content)
 {
     if (strcmp(role, "tool") == 0) {
         return json_pack("[{s:s, s:s}, {s:s, s:s, s:[o]}, {s:s, s:s, s:s, s:o}]", "role", "user",
                          "content", "Q", "role", "assistant", "content", "", "tool_calls",
-                         call_make("callnumb1"), "role", "tool", "tool_call_id", "callnumb1",
+                         call_make(p, "callnumb1"), "role", "tool", "tool_call_id", "callnumb1",
                          "name", FUNCTION, "content", content);
     }
     const bool asked = strcmp(role, "user") == 0;
@@ -196,7 +256,7 @@ static json_t *turns_around(const char *role, json_t *content)
 
 static bool print_content(const probe *p, const char *role, json_t *content, whim_rendered *out)
 {
-    json_t *messages = turns_around(role, content);
+    json_t *messages = turns_around(p, role, content);
     const whim_template_input input = {
         .messages = messages,
         .tools = strcmp(role, "tool") == 0 ? p->tools : NULL,
@@ -243,7 +303,7 @@ whim_chat_format whim_chat_format_detect(const whim_template *tmpl, const char *
     format.prints_tools =
         whim_json_read(&p.tools, tool_text, sizeof tool_text - 1, limits, NULL) == WHIM_ERR_OK &&
         print(&p, NULL, NULL, &p.plain) && times_named(whim_str_text(&p.plain.text)) > 0;
-    if (format.prints_tools) {
+    if (format.prints_tools && print_question(&p, NULL, &p.asked)) {
         detect_calls(&p, &format);
     }
     format.system_parts = walks_over_parts(&p, "system");
@@ -251,6 +311,7 @@ whim_chat_format whim_chat_format_detect(const whim_template *tmpl, const char *
     format.assistant_parts = walks_over_parts(&p, "assistant");
     format.tool_parts = format.native_tools && walks_over_parts(&p, "tool");
     whim_rendered_deinit(&p.plain);
+    whim_rendered_deinit(&p.asked);
     json_decref(p.tools);
     format.reasons =
         strstr(source, WHIM_THINK_OPEN) != NULL || strstr(source, WHIM_THINK_CLOSE) != NULL;

@@ -275,8 +275,10 @@ static whim_err make(maker *m, whim_prompt *out, char *param)
     const whim_encode_opts opts = {
         .spans = r->spans, .n_span = r->n_span, .most = m->request->most};
     /* Only the template opens reasoning: a text that ends with the tag does not. */
-    out->open_think = r->n_span > 0 && r->spans[r->n_span - 1].trusted &&
-                      whim_reasoning_prompt_is_open(r->text.text, r->text.len);
+    const bool is_trusted = r->n_span > 0 && r->spans[r->n_span - 1].trusted;
+    out->open_think = is_trusted && whim_reasoning_prompt_is_open(r->text.text, r->text.len);
+    out->open_name =
+        is_trusted && whim_chat_format_opens_name(&model->format, r->text.text, r->text.len);
     out->may_reason = model->format.reasons && !out->open_think &&
                       !json_is_false(json_object_get(m->kwargs, "enable_thinking"));
     return whim_tokenizer_encode(model->tok, whim_str_text(&r->text), r->text.len, &opts, &out->ids,

@@ -38,6 +38,7 @@ typedef struct whim_prompt {
     whim_ids ids;
     whim_rendered rendered; /* for /apply-template */
     bool open_think;        /* the prompt leaves reasoning open */
+    bool open_name;         /* it ends where the name of whom the answer is for begins */
     bool may_reason; /* the answer may open it: the model does so, and was not told to leave it */
 } whim_prompt;
 

@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "chat/prompt_impl.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { ID_LEN = 9 };
@@ -51,6 +52,27 @@ static whim_err shorten_ids(whim_prompt_turns *turns, whim_diag *diag)
         }
     }
     return good ? WHIM_ERR_OK : whim_prompt_no_memory(diag);
+}
+
+/* --- arguments -------------------------------------------------------------------------------- */
+
+/* For templates that print arguments as the text that they are given. */
+static whim_err arguments_write(whim_prompt_turns *turns, whim_diag *diag)
+{
+    for (int64_t i = 0; i < turns->n; i++) {
+        for (size_t k = 0; k < json_array_size(turns->v[i].calls); k++) {
+            json_t *function = json_object_get(json_array_get(turns->v[i].calls, k), "function");
+            const json_t *given = json_object_get(function, "arguments");
+            char *text = json_is_string(given) ? NULL : json_dumps(given, 0);
+            json_t *made = text != NULL ? json_string(text) : NULL;
+            free(text);
+            if (!json_is_string(given) &&
+                (made == NULL || json_object_set_new(function, "arguments", made) != 0)) {
+                return whim_prompt_no_memory(diag);
+            }
+        }
+    }
+    return WHIM_ERR_OK;
 }
 
 /* --- turns ------------------------------------------------------------------------------------ */
@@ -182,6 +204,9 @@ whim_err whim_prompt_turns_fit_calls(whim_prompt_turns *turns, const whim_chat_f
     }
     if (format->drops_text) {
         WHIM_TRY(part_texts(turns, diag));
+    }
+    if (format->text_args) {
+        WHIM_TRY(arguments_write(turns, diag));
     }
     return format->one_call && count_calls(turns) > 1 ? split_calls(turns, diag) : WHIM_ERR_OK;
 }

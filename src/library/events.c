@@ -108,6 +108,7 @@ whim_err whim_replies_open(whimbrel_request *r)
     const whim_chat_parser_cfg cfg = {
         .format = r->model->text.format,
         .starts_inside = r->open_think,
+        .starts_named = r->open_name,
         .parse_tools = r->tools != NULL,
         .only_calls = r->only_calls,
         .tools = r->tools,

@@ -31,6 +31,7 @@ struct whimbrel_request {
     whim_grammar *grammar;
     bool has_turns;  /* the prompt went through the chat template */
     bool open_think; /* and leaves reasoning open */
+    bool open_name;  /* it ends where the name of whom the answer is for begins */
     bool only_calls, one_call;
     whim_reply *replies;     /* [cfg.n_choice] */
     _Atomic(whim_job *) job; /* NULL: not started; any thread, as is the next */

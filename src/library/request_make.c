@@ -138,6 +138,7 @@ static whim_err render(making *m)
     if (err == WHIM_ERR_OK) {
         r->prompt = prompt.ids;
         r->open_think = prompt.open_think;
+        r->open_name = prompt.open_name;
         m->may_reason = prompt.may_reason;
         prompt.ids = (whim_ids){0};
     }
@@ -198,6 +199,7 @@ static whim_err grammar_make(making *m)
     whim_answer_rule rule = {
         .format = r->has_turns ? r->model->text.format : whim_chat_format_detect(NULL, NULL, NULL),
         .starts_inside = r->open_think,
+        .starts_named = r->open_name,
         .may_reason = m->may_reason,
         .tools = r->tools,
         .choice = r->tools == NULL ? WHIM_CHOICE_NONE

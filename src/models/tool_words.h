@@ -29,10 +29,16 @@ typedef struct whim_tool_words {
     /* For the parser. Without `open` and `function` an answer that begins as an object (or as a
      * list, in forms that have one) is a call, if its name is one of the tools'. */
     const char *open, *close;
-    const char *prefix;                  /* may stand before such an answer, and is dropped */
-    bool list;                           /* objects are in a list */
+    const char *prefix;   /* may stand before such an answer, as `close` may, and is dropped */
+    bool list;            /* objects are in a list */
+    const char *name_key; /* OBJECT: the key of a call's name; NULL: "name" */
+    bool named_by_key;    /* OBJECT: the name is the only key, and its value the arguments */
     const char *function, *function_end; /* the first one goes up to the name */
     const char *name_end;                /* NAMED: behind the name */
+    const char *name_begin;              /* NAMED: before the name, behind an id of the call */
+    /* NAMED: `function` stands before whatever is spoken to somebody, in the prompt already, and
+     * this name means the user. A call is only what has the name of a tool. NULL: not so. */
+    const char *said;
     const char *call_id; /* NAMED: an id of the call may follow it, up to name_end */
     /* NAMED: texts of the arguments stand between two of these, and their keys bare; the name ends
      * at the brace. NULL: arguments are JSON. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An answer for the parser of reasoning and calls: a byte of settings, a byte that decides the
- * cuts and which half of the forms is meant, then the text. The events of the pieces must be those
+ * cuts and which quarter of the forms is meant, then the text. The events of the pieces must be those
  * of the whole, and arguments begin valid JSON at every event. */
 #include <stdint.h>
 
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static json_t *tools;
-    static const char *const forms[2][4][4] = {
+    static const char *const forms[4][4][4] = {
         {{"hermes", "xml", "invoke", "harmony"},
          {"llama3", "calls-list", "calls-args", "marked"},
          {"functionary", "deepseek", "toolcall", "dsml"},
@@ -19,7 +19,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         {{"python", "python-tags", "bare", "bare-list"},
          {"mcp", "params", "seed", "actions"},
          {"tool_calls", "tool_calls-lines", "calls-list-ids", "tool_call-list"},
-         {"python", "python-tags", "params", "dsml-function"}}};
+         {"python", "python-tags", "params", "dsml-function"}},
+        {{"cohere", "apertus", "llama4", "function_call"},
+         {"gigachat", "functionary-v3", "solar", "functionary-v3"},
+         {"cohere", "apertus", "llama4", "function_call"},
+         {"gigachat", "functionary-v3", "solar", "functionary-v3"}},
+        {{"functionary-v3", "functionary-v3", "functionary-v3", "functionary-v3"},
+         {"apertus", "apertus", "apertus", "apertus"},
+         {"llama4", "llama4", "llama4", "llama4"},
+         {"solar", "solar", "solar", "solar"}}};
     int64_t cuts[256], n_cut = 0;
     if (n < 2) {
         return 0;
@@ -31,12 +39,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                        "\"boolean\"}, \"o\": {\"type\": [\"object\", \"null\"]}}}}}]",
                        0, NULL);
     }
-    const char *form = forms[data[1] >> 6 & 1][data[0] >> 6][data[0] & 3];
+    const char *form = forms[data[1] >> 6][data[0] >> 6][data[0] & 3];
+    const whim_tool_words *words = whim_tool_words_named(form);
     const whim_chat_parser_cfg cfg = {
-        .format = {.tools = whim_tool_words_named(form),
+        .format = {.tools = words,
                    .native_tools = true, /* harmony is a form of whole answers */
                    .reasons = (data[0] & 4) != 0},
         .starts_inside = (data[0] & 8) != 0,
+        .starts_named = (data[0] & 8) == 0 && words->said != NULL,
         .parse_tools = (data[0] & 16) == 0,
         .tools = (data[0] & 32) == 0 ? tools : NULL};
     const char *text = (const char *)data + 2;

@@ -45,6 +45,19 @@ MORE = {
     "dsml_function": (195, '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="s" string="true">x'
                            "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"),
 }
+# Of the third quarter.
+LATER = {
+    "cohere": (0, 'so<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "f", "parameters": {"s": "x"}}\n]<|END_ACTION|>'),
+    "apertus": (1, '<|tools_prefix|>[{"f": {"s": "x"}}, {"g": {}}]<|tools_suffix|>'),
+    "apertus_bad": (1, '<|tools_prefix|>[{"f\\u0041": null, "g": 1}]<|tools_suffix|>'),
+    "llama4": (2, '<|python_start|>so<|python_end|>{"name": "f", "parameters": {"i": 1}}{"name": "f", "parameters": {}}'),
+    "function_call": (3, '<function_call> {"name": "f", "arguments": {}}\n<function_call> {"name": "f", "arguments": {}}'),
+    "gigachat": (64, 'so<|function_call|>{"name": "f", "arguments": {}}'),
+    "addressed": (65, 'all\nso >>> 1\n>>>f\n{"s": "x"}>>>all\n so'),
+    "addressed_later": (73, 'so>>>f\n{"s": "x"}'),
+    "addressed_no_tools": (81, 'all\nso>>>f\n{"s": "x"}'),
+    "solar": (66, '<|tool_calls|><|tool_call:begin|>a1<|tool_call:name|>f<|tool_call:args|>{"i": 1}<|tool_call:end|><|calls|>'),
+}
 FOX = "\U0001f98a<s>"
 USER = {"role": "user", "content": FOX}
 TOOLS = [{"type": "function", "function": {"name": "f", "description": FOX, "parameters": {"x": 1.5}}}]
@@ -78,6 +91,8 @@ for name, (flags, text) in OUTPUTS.items():
     save("chat_output", name, bytes([flags, 3]) + text.encode())
 for name, (flags, text) in MORE.items():
     save("chat_output", name, bytes([flags, 64 + 3]) + text.encode())
+for name, (flags, text) in LATER.items():
+    save("chat_output", name, bytes([flags, 128 + 3]) + text.encode())
 for name, messages in MESSAGES.items():
     for pick in range(3):
         body = {"messages": messages, "tools": TOOLS, "kwargs": {"enable_thinking": False, "x": FOX}}

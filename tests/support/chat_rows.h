@@ -58,6 +58,21 @@ static void check_cuts(const whim_chat_parser_cfg *cfg, const char *text)
     }
 }
 
+static void check_rows_of(const whim_chat_parser_cfg *cfg, const row *rows, size_t n)
+{
+    assert_non_null(cfg->format.tools);
+    for (size_t i = 0; i < n; i++) {
+        chat_log log;
+        parse_row(cfg, rows[i].text, (int64_t)strlen(rows[i].text), NULL, 0, &log);
+        if (strcmp(whim_str_text(&log.text), rows[i].events) != 0) {
+            fail_msg("row %zu: [%s] gave\n%s\nexpected\n%s", i, rows[i].text,
+                     whim_str_text(&log.text), rows[i].events);
+        }
+        chat_log_deinit(&log);
+        check_cuts(cfg, rows[i].text);
+    }
+}
+
 static void check_rows(const char *words, const row *rows, size_t n)
 {
     json_t *tools = json_loads(tools_text, 0, NULL);
@@ -66,17 +81,7 @@ static void check_rows(const char *words, const row *rows, size_t n)
         .parse_tools = true,
         .tools = tools,
     };
-    assert_non_null(cfg.format.tools);
-    for (size_t i = 0; i < n; i++) {
-        chat_log log;
-        parse_row(&cfg, rows[i].text, (int64_t)strlen(rows[i].text), NULL, 0, &log);
-        if (strcmp(whim_str_text(&log.text), rows[i].events) != 0) {
-            fail_msg("row %zu: [%s] gave\n%s\nexpected\n%s", i, rows[i].text,
-                     whim_str_text(&log.text), rows[i].events);
-        }
-        chat_log_deinit(&log);
-        check_cuts(&cfg, rows[i].text);
-    }
+    check_rows_of(&cfg, rows, n);
     json_decref(tools);
 }
 

@@ -5,14 +5,20 @@
 
 #include <string.h>
 
-/* Behind the opening tag; in the name; in an id of the call, which is dropped; before the arguments
- * and in them; behind them. */
-enum { OPENED, NAME, ID, ARGUMENTS, BEHIND };
+/* Behind the opening tag; in an id before the name, in the name, in an id behind it (ids are
+ * dropped); before the arguments and in them; behind them. */
+enum { OPENED, FIRST_ID, NAME, ID, ARGUMENTS, BEHIND };
+
+/* Where the parser is behind the tag of a function. */
+static int32_t behind_tag(const whim_chat_parser *p)
+{
+    return p->cfg.format.tools->name_begin != NULL ? FIRST_ID : NAME;
+}
 
 void whim_named_start(whim_chat_parser *p, bool at_function)
 {
     whim_named_call *t = &p->named;
-    t->state = at_function ? NAME : OPENED;
+    t->state = at_function ? behind_tag(p) : OPENED;
     whim_str_clear(&t->name);
 }
 
@@ -46,7 +52,7 @@ static void opened_byte(whim_chat_parser *p, char c)
     if (match == -2) {
         whim_tool_break(p, c);
     } else if (match == 0) {
-        take_tag(p, tags[0], c, NAME);
+        take_tag(p, tags[0], c, behind_tag(p));
     }
 }
 
@@ -79,6 +85,22 @@ static void name_trim(whim_str *name)
     name->text[name->len] = '\0';
 }
 
+/* The name is whole; whether what follows may be a call's arguments. */
+static bool name_is_good(const whim_chat_parser *p)
+{
+    const whim_str *name = &p->named.name;
+    return name->len > 0 && p->cfg.parse_tools &&
+           (p->cfg.format.tools->said == NULL ||
+            whim_tool_function(p->cfg.tools, whim_str_text(name)) != NULL);
+}
+
+/* What follows is for the user: neither a call nor the end of one. */
+static void speak(whim_chat_parser *p)
+{
+    whim_tool_leave(p);
+    p->after_call = false;
+}
+
 static void name_step(whim_chat_parser *p, char c)
 {
     whim_named_call *t = &p->named;
@@ -93,7 +115,11 @@ static void name_step(whim_chat_parser *p, char c)
         }
         t->walk = (whim_json_walk){0};
         t->marked = 0;
-        if (t->name.len == 0) {
+        if (words->said != NULL && strcmp(whim_str_text(&t->name), words->said) == 0) {
+            speak(p);
+            return;
+        }
+        if (!name_is_good(p)) {
             p->n_tag--;
             whim_tool_break(p, c);
         } else {
@@ -107,12 +133,16 @@ static void name_step(whim_chat_parser *p, char c)
 
 static void id_step(whim_chat_parser *p, char c)
 {
-    const char *const tags[] = {p->cfg.format.tools->name_end};
+    const bool first = p->named.state == FIRST_ID;
+    const whim_tool_words *words = p->cfg.format.tools;
+    const char *const tags[] = {first ? words->name_begin : words->name_end};
     int match = whim_tool_match(p, tags, 1, c);
-    if (match == -2) {
+    if (match == -2 && p->raw.len > WHIM_WORD_MAX && first) {
+        whim_tool_break(p, c);
+    } else if (match == -2) {
         whim_tool_again(p, c, hold_or_break, whim_tool_text);
     } else if (match == 0) {
-        take_tag(p, tags[0], c, ARGUMENTS);
+        take_tag(p, tags[0], c, first ? NAME : ARGUMENTS);
     }
 }
 
@@ -176,10 +206,8 @@ static void behind_byte(whim_chat_parser *p, char c)
 
 void whim_named_step(whim_chat_parser *p, char c)
 {
-    static whim_tool_byte_fn *const steps[] = {[OPENED] = opened_byte,
-                                               [NAME] = name_step,
-                                               [ID] = id_step,
-                                               [ARGUMENTS] = arguments_byte,
-                                               [BEHIND] = behind_byte};
+    static whim_tool_byte_fn *const steps[] = {
+        [OPENED] = opened_byte, [FIRST_ID] = id_step,         [NAME] = name_step,
+        [ID] = id_step,         [ARGUMENTS] = arguments_byte, [BEHIND] = behind_byte};
     steps[p->named.state](p, c);
 }

@@ -88,6 +88,12 @@ static void send_when_known(whim_chat_parser *p)
     arguments(p, h->pending.text, h->pending.len);
 }
 
+static const char *name_key(const whim_chat_parser *p)
+{
+    const char *key = p->cfg.format.tools->name_key;
+    return key != NULL ? key : "name";
+}
+
 static bool key_is(const whim_object_call *h, const char *word)
 {
     size_t n = strlen(word);
@@ -95,9 +101,10 @@ static bool key_is(const whim_object_call *h, const char *word)
 }
 
 /* An object without tags may be an answer that is no call, and should not wait for its end. */
-static bool is_key_of_calls(const whim_object_call *h)
+static bool is_key_of_calls(const whim_chat_parser *p)
 {
-    return key_is(h, "name") || key_is(h, "parameters") || key_is(h, "arguments") ||
+    const whim_object_call *h = &p->object;
+    return key_is(h, name_key(p)) || key_is(h, "parameters") || key_is(h, "arguments") ||
            key_is(h, "type") || key_is(h, "id");
 }
 
@@ -109,12 +116,14 @@ static bool is_tool(const whim_chat_parser *p)
 }
 
 /* What a value of the outer object that begins with c is for, or -1 when it cannot be a call's. */
-static int role_of(const whim_object_call *h, char c)
+static int role_of(const whim_chat_parser *p, char c)
 {
-    if (key_is(h, "name")) {
+    const whim_object_call *h = &p->object;
+    const bool by_key = p->cfg.format.tools->named_by_key;
+    if (!by_key && key_is(h, name_key(p))) {
         return c == '"' && !h->has_name ? NAME : -1;
     }
-    if (key_is(h, "arguments") || key_is(h, "parameters")) {
+    if (by_key || key_is(h, "arguments") || key_is(h, "parameters")) {
         return h->begun ? -1 : c == '{' ? OBJECT : c == '"' ? TEXT : c == 'n' ? NOTHING : -1;
     }
     return OTHER;
@@ -163,6 +172,18 @@ static bool string_ends(whim_chat_parser *p)
     return n == 0 && whim_json_walk_is_whole(&h->inner);
 }
 
+/* A byte of the outer object's only key, or the quote before it or behind it. */
+static bool name_byte(whim_chat_parser *p, bool begins, char c)
+{
+    whim_object_call *h = &p->object;
+    if (begins) {
+        h->role = NAME;
+        h->unescape = (whim_unescape){0};
+        return !h->has_name;
+    }
+    return h->walk.phase == WHIM_JSON_STRING ? string_byte(p, c) : string_ends(p);
+}
+
 /* A byte of the outer object, with the walk before and after it; false when it breaks the call. */
 static bool object_byte(whim_chat_parser *p, const whim_json_walk *before, char c)
 {
@@ -181,19 +202,24 @@ static bool object_byte(whim_chat_parser *p, const whim_json_walk *before, char 
         h->state = BEHIND;
         return true;
     }
-    if (before->depth == 1 && before->phase == WHIM_JSON_STRING && before->key) {
+    const bool in_key = before->depth == 1 && before->phase == WHIM_JSON_STRING && before->key;
+    const bool begins_key = now->phase == WHIM_JSON_STRING && now->key && now->depth == 1;
+    if ((in_key || begins_key) && p->cfg.format.tools->named_by_key) {
+        return name_byte(p, !in_key, c);
+    }
+    if (in_key) {
         if (now->phase == WHIM_JSON_STRING && h->n_key < (int32_t)sizeof h->key) {
             h->key[h->n_key++] = c;
         }
-        return now->phase == WHIM_JSON_STRING || !is_bare(p) || is_key_of_calls(h);
+        return now->phase == WHIM_JSON_STRING || !is_bare(p) || is_key_of_calls(p);
     }
-    if (now->phase == WHIM_JSON_STRING && now->key && now->depth == 1) {
+    if (begins_key) {
         h->n_key = 0;
         return true;
     }
     bool ok = true;
     if (before->depth == 1 && before->phase == WHIM_JSON_VALUE && !whim_is_blank(c)) {
-        int role = role_of(h, c);
+        int role = role_of(p, c);
         h->role = role < 0 ? OTHER : role;
         h->unescape = (whim_unescape){0};
         h->begun = h->begun || h->role == OBJECT || h->role == NOTHING;

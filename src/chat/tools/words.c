@@ -90,7 +90,8 @@ bool whim_tool_words_have(const whim_tool_words *words, const char *token, int64
     const char *const all[] = {words->open,         words->close,     words->prefix,
                                words->function,     words->name_end,  words->call_id,
                                words->function_end, words->parameter, words->parameter_end,
-                               words->key_end,      words->value,     words->quote};
+                               words->name_begin,   words->key_end,   words->value,
+                               words->quote};
     for (size_t i = 0; n >= LEAST && i < sizeof all / sizeof all[0]; i++) {
         if (all[i] != NULL && memmem(all[i], strlen(all[i]), token, (size_t)n) != NULL) {
             return true;

@@ -115,6 +115,7 @@ static void check(const bench *b, const whim_answer_rule *rule, const char *cons
             fail_msg("not allowed: %s", *good);
         }
         whim_chat_parser_cfg cfg = {.format = rule->format,
+                                    .starts_named = rule->starts_named,
                                     .starts_inside = rule->starts_inside,
                                     .parse_tools = rule->tools != NULL,
                                     .tools = rule->tools};
@@ -125,7 +126,8 @@ static void check(const bench *b, const whim_answer_rule *rule, const char *cons
         bool is_call = strstr(*good, "call>") != NULL || strstr(*good, "[TOOL_CALLS]") != NULL ||
                        strncmp(*good, "{\"name\"", 7) == 0 || strstr(*good, "<function=") != NULL ||
                        strstr(*good, " to=functions.") != NULL || strstr(*good, "calls>") != NULL ||
-                       strstr(*good, "_section_") != NULL;
+                       strstr(*good, "_section_") != NULL || strstr(*good, "g\n{") != NULL ||
+                       strstr(*good, "f\n{") != NULL;
         if (log.wrong || log.open || is_call != (log.n_call > 0)) {
             fail_msg("%s is read as %s", *good, whim_str_text(&log.text));
         }
@@ -383,6 +385,30 @@ static void answers_with_headers(void **state)
 #undef CALL_OF
 }
 
+/* The prompt ends with the mark before a name: of a tool, or the one that means the user. */
+static void answers_that_are_addressed(void **state)
+{
+    const bench *b = *state;
+    whim_answer_rule rule = {.format = {.tools = whim_tool_words_named("functionary-v3")},
+                             .starts_named = true,
+                             .tools = b->tools,
+                             .choice = WHIM_CHOICE_REQUIRED,
+                             .tool_schema = "function.parameters"};
+    check(b, &rule, LIST("g\n{}", "f\n{\"s\": \"x\"}>>>g\n{}"),
+          LIST("", "hi", ">>>g\n{}", "all\nhi", "h\n{}", "f\n{}", "g\n{}g\n{}"));
+    rule.choice = WHIM_CHOICE_AUTO;
+    rule.tools = b->strict;
+    check(b, &rule, LIST("all\nhi > >>", "all\nhi\n>>>f\n{\"s\": \"\"}", "g\n{}"),
+          LIST("hi", "all\nhi >>> 1", "f\n{}", "all\n>>>f\n{}"));
+    rule.starts_named = false;
+    check(b, &rule, LIST("hi", "hi\n>>>g\n{}"), LIST("g\n{}>>>f\n{}", "hi >>> 1"));
+    rule.starts_named = true;
+    rule.tools = NULL;
+    rule.choice = WHIM_CHOICE_NONE;
+    rule.json_object = true;
+    check(b, &rule, LIST("all\n{\"a\": 1}"), LIST("{}", "g\n{}", "all\nx"));
+}
+
 /* A tool with one parameter, called by a model that writes tags: what the parameter's schema says
  * holds. */
 static json_t *tool_of(const char *schema)
@@ -617,6 +643,7 @@ int main(void)
         cmocka_unit_test(forced_hermes_calls),
         cmocka_unit_test(forced_calls_in_other_words),
         cmocka_unit_test(answers_with_headers),
+        cmocka_unit_test(answers_that_are_addressed),
         cmocka_unit_test(forced_calls_with_marks),
         cmocka_unit_test(forced_calls_with_tags),
         cmocka_unit_test(texts_between_tags_are_held),

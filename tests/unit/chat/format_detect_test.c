@@ -87,6 +87,21 @@ static const char *const words_rows[][2] = {
     {"pairs-tight",
      EACH_CALL("<tool_call>{{ f.name }}" EACH_ARGUMENT(
          "<arg_key>{{ k }}</arg_key><arg_value>{{ v }}</arg_value>") "</tool_call>")},
+    {"cohere", EACH_CALL("<|START_ACTION|>[\n    {\"tool_call_id\": \"{{ loop.index0 }}\", "
+                         "\"tool_name\": \"{{ f.name }}\", \"parameters\": {{ f.arguments | "
+                         "tojson }}{{ '}' }}\n]<|END_ACTION|>")},
+    {"apertus", EACH_CALL("<|tools_prefix|>[{\"{{ f.name }}\": {{ f.arguments | tojson }}{{ '}' "
+                          "}}]<|tools_suffix|>")},
+    {"llama4", EACH_CALL("<|python_start|><|python_end|>{\"name\": \"{{ f.name }}\", "
+                         "\"parameters\": {{ f.arguments | tojson }}{{ '}' }}")},
+    {"function_call", EACH_CALL("<function_call> {\"name\": \"{{ f.name }}\", \"arguments\": {{ "
+                                "f.arguments | tojson }}{{ '}' }}\n")},
+    {"gigachat", EACH_CALL("<|function_call|>{\"name\": \"{{ f.name }}\", \"arguments\": {{ "
+                           "f.arguments | tojson }}{{ '}' }}")},
+    {"functionary-v3", EACH_CALL("{{ '>>>' + f.name + '\n' + f.arguments }}")},
+    {"solar",
+     EACH_CALL("<|tool_calls|><|tool_call:begin|>{{ c.id }}<|tool_call:name|>{{ f.name "
+               "}}<|tool_call:args|>{{ f.arguments | tojson }}<|tool_call:end|><|calls|>")},
     {"calls-args", EACH_CALL("[TOOL_CALLS]{{ f.name }}[ARGS]{{ f.arguments | tojson }}")},
     {"calls-args", EACH_CALL("[TOOL_CALLS]{{ f.name }}[CALL_ID]{{ c.id }}[ARGS]{{ f.arguments "
                              "| tojson }}")},
@@ -134,6 +149,10 @@ static const struct {
     {"deepseek_v31", "deepseek", {NULL, true, true, false, false, true, false}},
     {"harmony", "harmony", {NULL, true, true, true, false, false, false}},
     {"gemma4", "marked", {NULL, true, true, false, false, false, true}},
+    {"command_r7b", "cohere", {NULL, true, true, false, false, false, true}},
+    {"functionary_v32", "functionary-v3", {NULL, true, true, false, false, false, false}},
+    {"apertus", "apertus", {NULL, true, true, false, false, false, true}},
+    {"llama4", "llama4", {NULL, true, true, false, false, false, false}},
     {"glm4", "hermes", {NULL, false, true, true, false, false, false}},
     {NULL, "hermes", {NULL, false, false, false, false, false, false}},
 };
@@ -267,15 +286,20 @@ static char *misread(const char *source, const whim_chat_format *format, bool *i
 {
     whim_template *tmpl = NULL;
     json_t *tools = json_loads(called_tools, 0, NULL), *args = json_loads(called_args, 0, NULL);
+    json_t *given = format->text_args ? json_string(called_args) : json_incref(args);
     whim_rendered asked = {0}, answered = {0};
     char *wrong = NULL;
     assert_int_equal(
         whim_template_compile(source, (int64_t)strlen(source), "read back", &tmpl, NULL),
         WHIM_ERR_OK);
     *is_answer =
-        print_turns(tmpl, tools, NULL, &asked) && print_turns(tmpl, tools, args, &answered);
+        print_turns(tmpl, tools, NULL, &asked) && print_turns(tmpl, tools, given, &answered);
     if (*is_answer) {
-        const whim_chat_parser_cfg cfg = {.format = *format, .parse_tools = true, .tools = tools};
+        const whim_chat_parser_cfg cfg = {.format = *format,
+                                          .starts_named = whim_chat_format_opens_name(
+                                              format, whim_str_text(&asked.text), asked.text.len),
+                                          .parse_tools = true,
+                                          .tools = tools};
         const char *text = answer_begin(whim_str_text(&asked.text), whim_str_text(&answered.text));
         chat_log log;
         assert_true(chat_log_parse(&log, &cfg, text, (int64_t)strlen(text), NULL, 0));
@@ -291,6 +315,7 @@ static char *misread(const char *source, const whim_chat_format *format, bool *i
     whim_rendered_deinit(&answered);
     json_decref(tools);
     json_decref(args);
+    json_decref(given);
     whim_template_destroy(tmpl);
     return wrong;
 }

@@ -200,6 +200,40 @@ static void written_values_say_what_they_are(void **state)
            "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>]");
 }
 
+/* A template that joins arguments to a text gets them as a text, and answers begin with a name. */
+static void arguments_are_texts_where_the_template_wants_them(void **state)
+{
+    static const char joins[] =
+        "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}"
+        "[{{ m.role }}|{{ '>>>all\n' + m.content if m.content }}{% for c in m.tool_calls or [] %}"
+        "{{ '>>>' + c.function.name + '\n' + c.function.arguments }}{% endfor %}]{% endfor %}"
+        "{{ '>>>' if add_generation_prompt }}";
+    wish w = {.tmpl = joins, .messages = CALL_TWICE, .thinking = -1};
+    expect(*state, &w,
+           "[user|>>>all\nu][assistant|>>>all\nso>>>f\n{}>>>g\n{\"a\": 1}]"
+           "[tool|>>>all\nr2][tool|>>>all\nr1][user|>>>all\nv]>>>");
+    whim_prompt out;
+    char param[128];
+    assert_int_equal(make(*state, &w, &out, param, NULL), WHIM_ERR_OK);
+    assert_true(out.open_name);
+    whim_prompt_deinit(&out);
+    w.messages = "[" USER ", " SAID("x>>>") "]"; /* a turn that goes on ends as it was written */
+    assert_int_equal(make(*state, &w, &out, param, NULL), WHIM_ERR_OK);
+    assert_false(out.open_name);
+    whim_prompt_deinit(&out);
+    /* Python's text of an object is no JSON either */
+    static const char python[] =
+        "{{ tools }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+        "{{ '{\"name\": \"' ~ c.function.name ~ '\", \"arguments\": ' ~ c.function.arguments ~ '}' "
+        "}}"
+        "{% endfor %}{% endfor %}";
+    const wish p = {.tmpl = python,
+                    .messages = "[" USER ", " CALL("{\\\"a\\\": \\\"b\\\"}") "]",
+                    .thinking = -1,
+                    .is_closed = true};
+    expect(*state, &p, "q{\"name\": \"f\", \"arguments\": {\"a\": \"b\"}}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +243,7 @@ int main(void)
         cmocka_unit_test(texts_beside_calls_are_kept),
         cmocka_unit_test(thoughts_go_before_calls),
         cmocka_unit_test(written_values_say_what_they_are),
+        cmocka_unit_test(arguments_are_texts_where_the_template_wants_them),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that are objects and have another key than "name", or no key for it, or marks of their own:
+ * what is read out of them, however they are cut. */
+#include <stdint.h>
+
+#include "support/chat_rows.h"
+
+#define ACTIONS(list) "<|START_ACTION|>[" list "]<|END_ACTION|>"
+
+static void cohere_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"so " ACTIONS("\n    {\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": "
+                       "{\"s\": \"a]\", \"i\": -1}},\n    {\"tool_call_id\": \"1\", \"tool_name\": "
+                       "\"g\", \"parameters\": {}}\n") "b",
+         "c[so] 0:fargs[{\"s\": \"a]\", \"i\": -1}] end 1:gargs[{}] endc[b]"},
+        {ACTIONS("{\"parameters\": {\"i\": 1}, \"tool_name\": \"f\"}"), " 0:fargs[{\"i\": 1}] end"},
+        {ACTIONS("{\"tool_name\": \"f\"}"), " 0:fargs[{}] end"},
+        /* another key is passed over, and without the right one it is no call */
+        {ACTIONS("{\"name\": \"x\", \"tool_name\": \"f\", \"parameters\": {}}"),
+         " 0:fargs[{}] end"},
+        {ACTIONS("{\"name\": \"f\", \"parameters\": {}}"),
+         "c[" ACTIONS("{\"name\": \"f\", \"parameters\": {}}") "]"},
+        {"<|START_ACTION|>[{\"tool_name\": \"f\", \"parameters\": {\"s\": \"x",
+         " 0:fargs[{\"s\": \"x]"},
+        {"<|START_ACTION|>none", "c[<|START_ACTION|>none]"},
+    };
+    check_rows("cohere", rows, COUNT(rows));
+}
+
+#define LIST(list) "<|tools_prefix|>[" list "]<|tools_suffix|>"
+
+static void apertus_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"so" LIST("{\"f\": {\"s\": \"}\", \"o\": {\"f\": {}}}}, {\"g\": {}}") " b",
+         "c[so] 0:fargs[{\"s\": \"}\", \"o\": {\"f\": {}}}] end 1:gargs[{}] endc[b]"},
+        {LIST(" { \"a\\u0062\\\"c\" : null } "), " 0:ab\"cargs[{}] end"},
+        {LIST("{\"f\": \"{\\\"i\\\": 1}\"}"), " 0:fargs[{\"i\": 1}] end"},
+        /* malformed: no name, no object, a second key */
+        {LIST("{}"), "c[" LIST("{}") "]"},
+        {LIST("{\"\": {}}"), "c[" LIST("{\"\": {}}") "]"},
+        {LIST("{\"f\": 5}"), "c[" LIST("{\"f\": 5}") "]"},
+        {LIST("{\"f\": {}, \"g\": {}}"), " 0:fargs[{}]c[\"g\": {}}]]"},
+        /* cut */
+        {"<|tools_prefix|>[{\"f", "c[<|tools_prefix|>[{\"f]"},
+        {"<|tools_prefix|>[{\"f\": {\"i\": 1", " 0:fargs[{\"i\": 1]"},
+    };
+    check_rows("apertus", rows, COUNT(rows));
+}
+
+#define CALL(name, args) "{\"name\": \"" name "\", \"parameters\": " args "}"
+
+/* The marks are dropped wherever they stand, and a call may begin behind either. */
+static void llama4_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {CALL("f", "{\"i\": 1}") CALL("f", "{}"), " 0:fargs[{\"i\": 1}] end 1:fargs[{}] end"},
+        {"<|python_start|><|python_end|>" CALL("f", "{\"s\": \"<|python_end|>\"}"),
+         " 0:fargs[{\"s\": \"<|python_end|>\"}] end"},
+        {"<|python_start|>" CALL("f", "{}") "<|python_end|>", " 0:fargs[{}] end"},
+        {"<|python_start|>Let me see.<|python_end|>" CALL("f", "{}"),
+         "c[Let me see.] 0:fargs[{}] end"},
+        {"<|python_start|>print(1)<|python_end|>", "c[print(1)]"},
+        {"A set {1, 2}", "c[A set {1, 2}]"},
+        {"{\"a\": 1}", "c[{\"a\": 1}]"},
+        {CALL("none", "{}"), "c[" CALL("none", "{}") "]"},
+        {"<|python_", "c[<|python_]"},
+    };
+    check_rows("llama4", rows, COUNT(rows));
+}
+
+#define NAMED(name, args) "{\"name\": \"" name "\", \"arguments\": " args "}"
+
+static void one_tag_rows(void **state)
+{
+    (void)state;
+    static const row lines[] = {
+        {"so\n<function_call> " NAMED("f", "{\"i\": 1}") "\n<function_call> " NAMED("g", "{}"),
+         "c[so] 0:fargs[{\"i\": 1}] end 1:gargs[{}] end"},
+        {"<function_call> " NAMED("f", "{}") " and", " 0:fargs[{}] endc[and]"},
+        {"<function_call> no", "c[<function_call> no]"},
+    };
+    static const row marks[] = {
+        {"so<|function_call|>" NAMED("f", "{\"s\": \"<|\"}"), "c[so] 0:fargs[{\"s\": \"<|\"}] end"},
+        {"<|function_call|>[]", "c[<|function_call|>[]]"},
+    };
+    check_rows("function_call", lines, COUNT(lines));
+    check_rows("gigachat", marks, COUNT(marks));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cohere_rows), cmocka_unit_test(apertus_rows),
+        cmocka_unit_test(llama4_rows), cmocka_unit_test(one_tag_rows)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
