@@ -151,9 +151,9 @@ static bool about_make(serve *s, const char *path)
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:{s:f, s:i, s:f, s:f, s:f}, s:s?}",
                   "architecture", info->architecture, "weights", info->weights, "backend",
                   info->backend, "isa", info->isa, "tools", tools_word(s), "reasoning",
-                  s->chat.format.reasons, "thinking_switch", s->chat.format.thinking_switch, "demo",
-                  default_model_is(path), "sampling", "temperature", tidy(p->temperature), "top_k",
-                  (int)p->top_k, "top_p", tidy(p->top_p), "min_p", tidy(p->min_p),
+                  s->chat.format.reasons, "thinking_switch", s->chat.format.thinking_switch != NULL,
+                  "demo", default_model_is(path), "sampling", "temperature", tidy(p->temperature),
+                  "top_k", (int)p->top_k, "top_p", tidy(p->top_p), "min_p", tidy(p->min_p),
                   "repetition_penalty", tidy(p->repetition_penalty), "draft", draft_name(s));
     if (s->about == NULL) {
         complain(EXIT_FAILED, "out of memory");

@@ -153,7 +153,7 @@ typedef struct whimbrel_info {
     int64_t model_context; /* what the model was made for */
     bool has_text;         /* there is a tokenizer */
     bool has_template;     /* and a chat template: messages can be answered */
-    bool reasons;          /* the template knows <think> */
+    bool reasons;          /* the template knows words around reasoning */
     const char *sampling;  /* where it comes from: "generation_config.json" */
     const whimbrel_plan_part *plan;
     int32_t n_plan;

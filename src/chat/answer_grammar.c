@@ -144,10 +144,11 @@ static whim_grammar_node body(whim_answer *a)
  * call. */
 static whim_grammar_node thought_part(whim_answer *a)
 {
+    const char *close = whim_chat_format_think(&a->rule->format)->close;
     if (!has_tools(a->rule) || a->rule->format.tools->thoughts_hold_tags) {
-        return whim_grammar_until(a->b, WHIM_THINK_CLOSE);
+        return whim_grammar_until(a->b, close);
     }
-    const char *const marks[] = {WHIM_THINK_CLOSE, a->rule->format.tools->open};
+    const char *const marks[] = {close, a->rule->format.tools->open};
     return whim_gb_seq(a->b, whim_grammar_text_without(a->b, marks, 2),
                        whim_answer_text(a, marks[0]));
 }
@@ -165,7 +166,9 @@ static whim_grammar_node whole(whim_answer *a)
     whim_grammar_node thought = whim_gb_seq(a->b, thought_part(a), ends);
     if (!a->rule->starts_inside) {
         thought = whim_gb_optional(
-            a->b, whim_gb_seq(a->b, whim_answer_text(a, WHIM_THINK_OPEN), thought));
+            a->b,
+            whim_gb_seq(a->b, whim_answer_text(a, whim_chat_format_think(&a->rule->format)->open),
+                        thought));
     }
     return whim_gb_seq(a->b, thought, body(a));
 }

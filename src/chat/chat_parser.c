@@ -246,8 +246,8 @@ whim_err whim_chat_parser_create(const whim_chat_parser_cfg *cfg, whim_chat_pars
     /* Some models go from a thought straight to a call. */
     const whim_tool_words *words = cfg->format.tools;
     bool calls_end_it = cfg->parse_tools && !words->thoughts_hold_tags;
-    whim_reasoning_init(&p->split, cfg->starts_inside, calls_end_it ? words->open : NULL, on_piece,
-                        p);
+    whim_reasoning_init(&p->split, cfg->format.think, cfg->starts_inside,
+                        calls_end_it ? words->open : NULL, on_piece, p);
     return WHIM_ERR_OK;
 }
 

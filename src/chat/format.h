@@ -14,6 +14,7 @@
 #define WHIM_CHAT_FORMAT_H
 
 #include "base/err.h"
+#include "chat/reasoning.h"
 #include "chat/tools/words.h"
 #include "grammar/grammar.h"
 #include "jinja/template.h"
@@ -24,20 +25,24 @@
 
 typedef struct whim_chat_format {
     const whim_tool_words *tools;
-    bool native_tools;    /* the template prints tools and calls itself, in these words */
-    bool prints_tools;    /* it prints tools, whether or not its words are known */
-    bool one_call;        /* it prints no turn with two calls */
-    bool short_ids;       /* it takes ids of calls that are nine letters or digits only */
-    bool reasons;         /* the template knows <think> */
-    bool thinking_switch; /* it reads enable_thinking */
-    bool drops_text;      /* it prints no text beside calls, but a turn of that text before them */
-    bool text_args;       /* it takes the arguments of calls as texts only */
+    bool native_tools;           /* the template prints tools and calls itself, in these words */
+    bool prints_tools;           /* it prints tools, whether or not its words are known */
+    bool one_call;               /* it prints no turn with two calls */
+    bool short_ids;              /* it takes ids of calls that are nine letters or digits only */
+    bool reasons;                /* the template knows the words of reasoning */
+    const char *thinking_switch; /* its argument that turns reasoning on or off; NULL: none */
+    bool drops_text; /* it prints no text beside calls, but a turn of that text before them */
+    bool text_args;  /* it takes the arguments of calls as texts only */
     /* whose content it takes as a list of parts, printing their texts as it would print one text */
     bool system_parts, user_parts, assistant_parts, tool_parts;
+    const whim_think_words *think; /* around reasoning; NULL: the usual ones */
 } whim_chat_format;
 
 /* Whether answers are messages with headers, with tools or without. */
 bool whim_chat_format_has_channels(const whim_chat_format *format);
+
+/* Where reasoning begins and ends; never NULL. */
+const whim_think_words *whim_chat_format_think(const whim_chat_format *format);
 
 /* What a template shows when made-up tools and calls are given to it; NULL: there is none. `tok`
  * may be NULL. */
@@ -66,7 +71,7 @@ typedef void whim_chat_event_fn(void *ctx, const whim_chat_event *event);
 
 typedef struct whim_chat_parser_cfg {
     whim_chat_format format;
-    bool starts_inside; /* the prompt left <think> open */
+    bool starts_inside; /* the prompt left reasoning open */
     bool starts_named;  /* it ends where the name of whom the answer is for begins */
     bool parse_tools;   /* tools were offered; otherwise tags are content */
     /* a grammar lets nothing but calls come: the beginning of a cut one is no content */
@@ -94,9 +99,9 @@ typedef enum whim_tool_choice {
 } whim_tool_choice;
 typedef struct whim_answer_rule {
     whim_chat_format format;
-    bool starts_inside;  /* reasoning is open: the rule holds after </think> */
+    bool starts_inside;  /* reasoning is open: the rule holds behind its end */
     bool starts_named;   /* the prompt ends where the name of whom the answer is for begins */
-    bool may_reason;     /* the answer may begin with <think>..</think> of its own */
+    bool may_reason;     /* the answer may begin with reasoning of its own */
     const json_t *tools; /* OpenAI form, NULL: none */
     whim_tool_choice choice;
     const char *tool_name; /* with REQUIRED: only this one; NULL: any */

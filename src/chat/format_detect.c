@@ -4,13 +4,16 @@
 #include "chat/format.h"
 
 #include "base/json.h"
-#include "chat/reasoning.h"
-
 #include <string.h>
 
 bool whim_chat_format_has_channels(const whim_chat_format *format)
 {
     return format->native_tools && format->tools->form == WHIM_TOOLS_CHANNELS;
+}
+
+const whim_think_words *whim_chat_format_think(const whim_chat_format *format)
+{
+    return format->think != NULL ? format->think : &whim_think_words_known[0];
 }
 
 bool whim_chat_format_opens_name(const whim_chat_format *format, const char *prompt, int64_t n)
@@ -291,6 +294,120 @@ static bool walks_over_parts(const probe *p, const char *role)
     return good && at != NULL;
 }
 
+/* --- reasoning -------------------------------------------------------------------------------- */
+
+#define THOUGHT "ThoughtOfBefore."
+
+/* Arguments of templates that turn reasoning on or off. */
+static const char *const switches[] = {"enable_thinking", "thinking", "reasoning"};
+enum { N_SWITCH = sizeof switches / sizeof switches[0] };
+
+/* Turns are printed behind what was printed before; nothing where the template refuses them. Takes
+ * the turns over. */
+static void print_more(const probe *p, json_t *messages, whim_str *all)
+{
+    const whim_template_input input = {
+        .messages = messages,
+        .tools = p->tools,
+        .bos_token = token(p->tok, whim_tokenizer_bos),
+        .eos_token = token(p->tok, whim_tokenizer_eos),
+    };
+    whim_rendered out = {0};
+    if (messages != NULL && whim_template_render(p->tmpl, &input, &out, NULL) == WHIM_ERR_OK) {
+        whim_str_append_n(all, whim_str_text(&out.text), out.text.len);
+    }
+    whim_rendered_deinit(&out);
+    json_decref(messages);
+}
+
+/* What the template makes of thoughts under the names that they have, in a turn that speaks and in
+ * one that calls. */
+static void print_thoughts(const probe *p, whim_str *all)
+{
+    print_more(p,
+               json_pack("[{s:s, s:s}, {s:s, s:s, s:s, s:s}]", "role", "user", "content", "Q",
+                         "role", "assistant", "content", "A", "reasoning_content", THOUGHT,
+                         "reasoning", THOUGHT),
+               all);
+    print_more(p,
+               json_pack("[{s:s, s:s}, {s:s, s:s, s:s, s:[o]}]", "role", "user", "content", "Q",
+                         "role", "assistant", "content", "", "reasoning_content", THOUGHT,
+                         "tool_calls", call_make(p, "callnumb1")),
+               all);
+    print_more(p,
+               json_pack("[{s:s, s:s}, {s:s, s:[{s:s, s:s}, {s:s, s:s}]}]", "role", "user",
+                         "content", "Q", "role", "assistant", "content", "type", "thinking",
+                         "thinking", THOUGHT, "type", "text", "text", "A"),
+               all);
+}
+
+/* What begins an answer with a switch on and off. */
+static void print_switched(const probe *p, whim_str *all, whim_chat_format *format)
+{
+    whim_rendered on = {0}, off = {0};
+    for (size_t i = 0; i < N_SWITCH; i++) {
+        json_t *yes = json_pack("{s:b}", switches[i], 1), *no = json_pack("{s:b}", switches[i], 0);
+        if (print_question(p, yes, &on) && print_question(p, no, &off)) {
+            const bool same =
+                on.text.len == off.text.len &&
+                memcmp(whim_str_text(&on.text), whim_str_text(&off.text), (size_t)on.text.len) == 0;
+            whim_str_append_n(all, whim_str_text(&on.text), on.text.len);
+            whim_str_append_n(all, whim_str_text(&off.text), off.text.len);
+            if (!same && format->thinking_switch == NULL) {
+                format->thinking_switch = switches[i];
+            }
+        }
+        json_decref(yes);
+        json_decref(no);
+    }
+    whim_rendered_deinit(&on);
+    whim_rendered_deinit(&off);
+}
+
+/* Whether thoughts between these words are left out of an old answer. */
+static bool leaves_out(const probe *p, const whim_think_words *words)
+{
+    whim_str content = {0}, all = {0};
+    whim_str_printf(&content, "%s\n" THOUGHT "\n%s\n\n" SAID, words->open, words->close);
+    print_more(p,
+               json_pack("[{s:s, s:s}, {s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "Q",
+                         "role", "assistant", "content", whim_str_text(&content), "role", "user",
+                         "content", "Q"),
+               &all);
+    const char *text = whim_str_text(&all);
+    const bool is_left_out = strstr(text, SAID) != NULL && strstr(text, THOUGHT) == NULL;
+    whim_str_deinit(&content);
+    whim_str_deinit(&all);
+    return is_left_out;
+}
+
+static bool holds(const char *text, const whim_think_words *words)
+{
+    return strstr(text, words->open) != NULL || strstr(text, words->close) != NULL;
+}
+
+/* The words are those that the template writes somewhere by itself, or that it leaves out. Some
+ * write them only from turns of a shape of their own, so in the end its source is looked at. */
+static void detect_thoughts(const probe *p, const char *source, whim_chat_format *format)
+{
+    whim_str all = {0};
+    probe without = *p; /* tools may stand where something about thinking does */
+    without.tools = NULL;
+    print_switched(p, &all, format);
+    print_switched(&without, &all, format);
+    print_thoughts(p, &all);
+    for (int step = 0; step < 3 && !format->reasons; step++) {
+        for (int32_t i = 0; i < whim_think_words_n_known && !format->reasons; i++) {
+            const whim_think_words *words = &whim_think_words_known[i];
+            format->reasons = step == 0   ? holds(whim_str_text(&all), words)
+                              : step == 1 ? leaves_out(p, words)
+                                          : holds(source, words);
+            format->think = format->reasons ? words : NULL;
+        }
+    }
+    whim_str_deinit(&all);
+}
+
 whim_chat_format whim_chat_format_detect(const whim_template *tmpl, const char *source,
                                          const whim_tokenizer *tok)
 {
@@ -310,11 +427,13 @@ whim_chat_format whim_chat_format_detect(const whim_template *tmpl, const char *
     format.user_parts = walks_over_parts(&p, "user");
     format.assistant_parts = walks_over_parts(&p, "assistant");
     format.tool_parts = format.native_tools && walks_over_parts(&p, "tool");
+    if (!format.prints_tools) {
+        json_decref(p.tools);
+        p.tools = NULL;
+    }
+    detect_thoughts(&p, source, &format);
     whim_rendered_deinit(&p.plain);
     whim_rendered_deinit(&p.asked);
     json_decref(p.tools);
-    format.reasons =
-        strstr(source, WHIM_THINK_OPEN) != NULL || strstr(source, WHIM_THINK_CLOSE) != NULL;
-    format.thinking_switch = strstr(source, "enable_thinking") != NULL;
     return format;
 }

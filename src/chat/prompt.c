@@ -43,8 +43,9 @@ static whim_err make_kwargs(maker *m)
     if (m->model->kwargs != NULL) {
         ok = ok && json_object_update(m->kwargs, (json_t *)m->model->kwargs) == 0;
     }
-    if (thinking >= 0 && m->model->format.thinking_switch) {
-        ok = ok && json_object_set_new(m->kwargs, "enable_thinking", json_boolean(thinking)) == 0;
+    const char *name = m->model->format.thinking_switch;
+    if (thinking >= 0 && name != NULL) {
+        ok = ok && json_object_set_new(m->kwargs, name, json_boolean(thinking)) == 0;
     }
     if (r->effort != NULL && !none) {
         ok = ok && json_object_set_new(m->kwargs, "reasoning_effort", json_string(r->effort)) == 0;
@@ -276,11 +277,14 @@ static whim_err make(maker *m, whim_prompt *out, char *param)
         .spans = r->spans, .n_span = r->n_span, .most = m->request->most};
     /* Only the template opens reasoning: a text that ends with the tag does not. */
     const bool is_trusted = r->n_span > 0 && r->spans[r->n_span - 1].trusted;
-    out->open_think = is_trusted && whim_reasoning_prompt_is_open(r->text.text, r->text.len);
+    out->open_think =
+        is_trusted && whim_reasoning_prompt_is_open(model->format.think, r->text.text, r->text.len);
     out->open_name =
         is_trusted && whim_chat_format_opens_name(&model->format, r->text.text, r->text.len);
-    out->may_reason = model->format.reasons && !out->open_think &&
-                      !json_is_false(json_object_get(m->kwargs, "enable_thinking"));
+    const char *name = model->format.thinking_switch;
+    out->may_reason =
+        model->format.reasons && !out->open_think &&
+        !json_is_false(json_object_get(m->kwargs, name != NULL ? name : "enable_thinking"));
     return whim_tokenizer_encode(model->tok, whim_str_text(&r->text), r->text.len, &opts, &out->ids,
                                  m->diag);
 }

@@ -8,7 +8,23 @@
 
 enum { START, INSIDE, AFTER, CONTENT };
 
-static const char open_tag[] = WHIM_THINK_OPEN, close_tag[] = WHIM_THINK_CLOSE;
+const whim_think_words whim_think_words_known[] = {
+    {"<think>", "</think>"},
+    {"[THINK]", "[/THINK]"},                    /* Magistral, Ministral */
+    {"<seed:think>", "</seed:think>"},          /* Seed-OSS */
+    {"<|START_THINKING|>", "<|END_THINKING|>"}, /* Cohere */
+    {"<|channel>thought", "<channel|>"},        /* Gemma 4 */
+    {"<mm:think>", "</mm:think>"},
+    {"<think:opensource>", "</think:opensource>"}, /* Hy3 */
+    {"<|inner_prefix|>", "<|inner_suffix|>"},      /* Apertus */
+};
+const int32_t whim_think_words_n_known =
+    sizeof whim_think_words_known / sizeof whim_think_words_known[0];
+
+static const whim_think_words *or_usual(const whim_think_words *words)
+{
+    return words != NULL ? words : &whim_think_words_known[0];
+}
 
 static void emit(const whim_reasoning *split, whim_piece_kind kind, const char *bytes, int64_t n)
 {
@@ -17,12 +33,13 @@ static void emit(const whim_reasoning *split, whim_piece_kind kind, const char *
     }
 }
 
-void whim_reasoning_init(whim_reasoning *split, bool starts_inside, const char *call_tag,
-                         whim_piece_fn *fn, void *ctx)
+void whim_reasoning_init(whim_reasoning *split, const whim_think_words *words, bool starts_inside,
+                         const char *call_tag, whim_piece_fn *fn, void *ctx)
 {
     *split = (whim_reasoning){.state = starts_inside ? INSIDE : START,
                               .stray = starts_inside,
                               .fresh = true,
+                              .words = or_usual(words),
                               .call_tag = call_tag,
                               .fn = fn,
                               .ctx = ctx};
@@ -59,7 +76,7 @@ static void release_inside(whim_reasoning *split)
 static void step_start(whim_reasoning *split, char c)
 {
     bool whole;
-    if (continues(split, c, open_tag, &whole)) {
+    if (continues(split, c, split->words->open, &whole)) {
         split->held[split->n_held++] = c;
         if (whole) {
             split->n_held = split->n_first = 0;
@@ -77,12 +94,12 @@ static void step_start(whim_reasoning *split, char c)
 static void step_inside(whim_reasoning *split, char c)
 {
     bool closed, opened = false, called = false;
-    bool tag = continues(split, c, close_tag, &closed);
+    bool tag = continues(split, c, split->words->close, &closed);
     if (!tag && split->call_tag != NULL) {
         tag = continues(split, c, split->call_tag, &called);
     }
     if (!tag && split->fresh && split->stray) {
-        tag = continues(split, c, open_tag, &opened);
+        tag = continues(split, c, split->words->open, &opened);
     }
     if (tag) {
         split->held[split->n_held++] = c;
@@ -142,11 +159,12 @@ bool whim_reasoning_is_inside(const whim_reasoning *split)
     return split->state == INSIDE;
 }
 
-bool whim_reasoning_prompt_is_open(const char *prompt, int64_t n)
+bool whim_reasoning_prompt_is_open(const whim_think_words *words, const char *prompt, int64_t n)
 {
-    const int64_t n_open = (int64_t)sizeof open_tag - 1;
+    const char *open = or_usual(words)->open;
+    const int64_t n_open = (int64_t)strlen(open);
     while (n > 0 && whim_is_blank(prompt[n - 1])) {
         n--;
     }
-    return n >= n_open && memcmp(prompt + n - n_open, open_tag, (size_t)n_open) == 0;
+    return n >= n_open && memcmp(prompt + n - n_open, open, (size_t)n_open) == 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Splits a streamed answer into what the model thought and what it said: the text between <think>
- * and </think> is reasoning. What may be the beginning of a tag is held back until it is clear.
+ * and </think>, or between what this model has in their place, is reasoning. What may be the
+ * beginning of a tag is held back until it is clear.
  *
  * Invariant: however the stream is cut into pieces, the reasoning pieces joined and the content
  * pieces joined are the same.
@@ -18,8 +19,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WHIM_THINK_OPEN "<think>"
-#define WHIM_THINK_CLOSE "</think>"
+/* What stands around reasoning. */
+typedef struct whim_think_words {
+    const char *open, *close; /* at most 32 bytes each */
+} whim_think_words;
+
+/* All that are known; the first are most models', and those of one of which nothing is known. */
+extern const whim_think_words whim_think_words_known[];
+extern const int32_t whim_think_words_n_known;
 
 typedef enum whim_piece_kind { WHIM_PIECE_REASONING, WHIM_PIECE_CONTENT } whim_piece_kind;
 
@@ -34,17 +41,18 @@ typedef struct whim_reasoning {
     int32_t n_held;  /* bytes held back that may begin a tag */
     int32_t n_first; /* white space held back before the first word */
     int64_t n_line;  /* line ends held back inside reasoning */
-    char held[16];
+    char held[32];
+    const whim_think_words *words;
     const char *call_tag; /* also ends the reasoning, and is content; NULL: none */
     char first[64];
     whim_piece_fn *fn;
     void *ctx;
 } whim_reasoning;
 
-/* `starts_inside`: the prompt ends with an open <think>. `call_tag`: what opens a call (at most 16
- * bytes), or NULL. */
-void whim_reasoning_init(whim_reasoning *split, bool starts_inside, const char *call_tag,
-                         whim_piece_fn *fn, void *ctx);
+/* `words` live on; NULL: the first that are known. `starts_inside`: the prompt ends with an open
+ * <think>. `call_tag`: what opens a call (at most 32 bytes), or NULL. */
+void whim_reasoning_init(whim_reasoning *split, const whim_think_words *words, bool starts_inside,
+                         const char *call_tag, whim_piece_fn *fn, void *ctx);
 
 /* Push the next bytes of the answer. */
 void whim_reasoning_push(whim_reasoning *split, const char *text, int64_t n);
@@ -56,6 +64,6 @@ void whim_reasoning_flush(whim_reasoning *split);
 bool whim_reasoning_is_inside(const whim_reasoning *split);
 
 /* Whether a prompt leaves <think> open at its end. */
-bool whim_reasoning_prompt_is_open(const char *prompt, int64_t n);
+bool whim_reasoning_prompt_is_open(const whim_think_words *words, const char *prompt, int64_t n);
 
 #endif

@@ -130,6 +130,7 @@ typedef struct whim_job_cfg {
     bool think_open;         /* the prompt leaves reasoning open */
     int64_t think_budget;    /* 0: none; else, when so many tokens came while reasoning is open, */
     const char *think_end;   /* this text is forced */
+    const struct whim_think_words *think_words; /* around reasoning, static; NULL: <think> */
     const int32_t *prediction; /* [n_prediction] what the answer will mostly be; changes no token */
     int64_t n_prediction;
     whim_grammar *grammar;           /* a reference is taken; NULL: any text */

@@ -88,9 +88,10 @@ static bool key_make(whim_str *key, const whim_answer_rule *rule)
 {
     const whim_chat_format *f = &rule->format;
     whim_str_printf(key, "%d%d%d%d%d%d%d%d%d%d", f->native_tools, f->one_call, f->reasons,
-                    f->thinking_switch, rule->starts_inside, rule->starts_named, rule->may_reason,
-                    rule->choice, rule->one_call, rule->json_object);
+                    f->thinking_switch != NULL, rule->starts_inside, rule->starts_named,
+                    rule->may_reason, rule->choice, rule->one_call, rule->json_object);
     add_text(key, rule->tools != NULL ? f->tools->name : NULL);
+    add_text(key, whim_chat_format_think(f)->open);
     add_text(key, rule->tool_name);
     add_text(key, rule->regex);
     add_text(key, rule->grammar);

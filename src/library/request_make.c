@@ -361,10 +361,12 @@ static whim_err job_make(making *m)
     r->cfg.allowed = m->x.allowed;
     r->cfg.n_allowed = m->x.n_allowed;
     r->cfg.show_special = o->show_special;
-    r->cfg.shown = r->model->text.call_ids; /* the parser looks for them */
+    r->cfg.shown = r->model->text.word_ids; /* the parser looks for them */
     const whim_chat_format *format = &r->model->text.format;
     const bool has_headers = r->has_turns && whim_chat_format_has_channels(format);
-    r->cfg.n_shown = r->tools != NULL || has_headers ? r->model->text.n_call_id : 0;
+    r->cfg.n_shown = r->tools != NULL || has_headers ? r->model->text.n_word_id
+                     : r->has_turns                  ? r->model->text.n_think_id
+                                                     : 0;
     r->cfg.client = o->client;
     r->cfg.priority = o->priority;
     r->cfg.max_tokens = o->max_tokens;
@@ -375,7 +377,8 @@ static whim_err job_make(making *m)
     r->cfg.tell_progress = o->prompt_progress;
     r->cfg.think_open = r->open_think;
     r->cfg.think_budget = o->think_budget;
-    r->cfg.think_end = WHIM_THINK_CLOSE;
+    r->cfg.think_words = whim_chat_format_think(format);
+    r->cfg.think_end = r->cfg.think_words->close;
     r->cfg.grammar = r->grammar;
     r->cfg.prompt = r->prompt.ids;
     r->cfg.n_prompt = r->prompt.n;

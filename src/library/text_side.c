@@ -34,16 +34,32 @@ static whim_err template_read(whim_text_side *side, const whim_text_files *files
     return err;
 }
 
-/* Calls are read out of the text, so it must hold their words. */
-static void call_ids_find(whim_text_side *side)
+/* Whether a token's text is part of what stands around reasoning. */
+static bool is_of_think(const whim_text_side *side, const char *token, int64_t n)
 {
-    for (int32_t id = 0; id < whim_tokenizer_count(side->tok); id++) {
-        int64_t n;
-        const char *text = whim_tokenizer_bytes(side->tok, id, &n);
-        if (whim_tokenizer_is_special(side->tok, id) && side->n_call_id < WHIM_MAX_CALL_IDS &&
-            whim_tool_words_have(side->format.tools, text, n)) {
-            side->call_ids[side->n_call_id++] = id;
+    enum { LEAST = 3 }; /* shorter ones stand in any text */
+    const whim_think_words *words = whim_chat_format_think(&side->format);
+    return side->format.reasons && n >= LEAST &&
+           (memmem(words->open, strlen(words->open), token, (size_t)n) != NULL ||
+            memmem(words->close, strlen(words->close), token, (size_t)n) != NULL);
+}
+
+/* Reasoning and calls are read out of the text, so it must hold their words. */
+static void word_ids_find(whim_text_side *side)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        for (int32_t id = 0; id < whim_tokenizer_count(side->tok); id++) {
+            int64_t n;
+            const char *text = whim_tokenizer_bytes(side->tok, id, &n);
+            if (!whim_tokenizer_is_special(side->tok, id) || side->n_word_id == WHIM_MAX_WORD_IDS) {
+                continue;
+            }
+            const bool thinks = is_of_think(side, text, n);
+            if (pass == 0 ? thinks : !thinks && whim_tool_words_have(side->format.tools, text, n)) {
+                side->word_ids[side->n_word_id++] = id;
+            }
         }
+        side->n_think_id = pass == 0 ? side->n_word_id : side->n_think_id;
     }
 }
 
@@ -76,7 +92,7 @@ static whim_err side_read(whim_text_side *side, const whim_text_files *files, co
         WHIM_TRY(whim_tokenizer_open(files->model, files->ckpt, &side->tok, diag));
         *field = files->chat_template != NULL ? "chat_template" : "";
         WHIM_TRY(template_read(side, files, diag));
-        call_ids_find(side);
+        word_ids_find(side);
     }
     if (files->template_args != NULL) {
         *field = "template_args";

@@ -8,7 +8,7 @@
 #include "chat/prompt.h"
 #include "weights/generation.h"
 
-enum { WHIM_MAX_STOP_IDS = 64, WHIM_MAX_CALL_IDS = 16 };
+enum { WHIM_MAX_STOP_IDS = 64, WHIM_MAX_WORD_IDS = 20 };
 
 /* {0} is closed. */
 typedef struct whim_text_side {
@@ -18,8 +18,9 @@ typedef struct whim_text_side {
     json_t *kwargs;          /* what every prompt tells the template, or NULL */
     int32_t stop_ids[WHIM_MAX_STOP_IDS];
     int32_t n_stop_id;
-    int32_t call_ids[WHIM_MAX_CALL_IDS]; /* special tokens that its calls are written with */
-    int32_t n_call_id;
+    /* special tokens that its reasoning is written with, then those of its calls */
+    int32_t word_ids[WHIM_MAX_WORD_IDS];
+    int32_t n_think_id, n_word_id;
     whim_generation wishes;
 } whim_text_side;
 

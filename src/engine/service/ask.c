@@ -117,12 +117,14 @@ bool whim_choice_walk(whim_choice *c, int64_t n_made, int32_t id)
     if (!t->over && job->n_forced > 0) {
         /* The tags are one token each in every published vocabulary. */
         const whim_tokenizer *tok = job->service->cfg.tok;
+        const whim_think_words *words =
+            job->cfg.think_words != NULL ? job->cfg.think_words : &whim_think_words_known[0];
         t->n_forced += due(c, n_made) == id; /* one that is due and may come was forced */
-        if (!t->open && whim_tokenizer_find(tok, WHIM_THINK_OPEN) == id) {
+        if (!t->open && whim_tokenizer_find(tok, words->open) == id) {
             t->open = true;
             t->n_before = n_made + 1;
         }
-        t->over = whim_tokenizer_find(tok, WHIM_THINK_CLOSE) == id || t->n_forced == job->n_forced;
+        t->over = whim_tokenizer_find(tok, words->close) == id || t->n_forced == job->n_forced;
     }
     return true;
 }

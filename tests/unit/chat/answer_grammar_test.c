@@ -409,6 +409,21 @@ static void answers_that_are_addressed(void **state)
     check(b, &rule, LIST("all\n{\"a\": 1}"), LIST("{}", "g\n{}", "all\nx"));
 }
 
+/* Reasoning before what is held to a rule, in the model's words. */
+static void thoughts_in_other_words(void **state)
+{
+    const bench *b = *state;
+    whim_answer_rule rule = {
+        .format = {.tools = whim_tool_words_usual(), .think = &whim_think_words_known[1]},
+        .may_reason = true,
+        .json_object = true};
+    check(b, &rule, LIST("[THINK]a</think>[/THINK]\n{}", "{}"),
+          LIST("<think>a</think>{}", "[THINK]a</think>{}", "a[/THINK]{}"));
+    rule.may_reason = false;
+    rule.starts_inside = true;
+    check(b, &rule, LIST("a[/THINK]{}"), LIST("a</think>{}", "{}"));
+}
+
 /* A tool with one parameter, called by a model that writes tags: what the parameter's schema says
  * holds. */
 static json_t *tool_of(const char *schema)
@@ -644,6 +659,7 @@ int main(void)
         cmocka_unit_test(forced_calls_in_other_words),
         cmocka_unit_test(answers_with_headers),
         cmocka_unit_test(answers_that_are_addressed),
+        cmocka_unit_test(thoughts_in_other_words),
         cmocka_unit_test(forced_calls_with_marks),
         cmocka_unit_test(forced_calls_with_tags),
         cmocka_unit_test(texts_between_tags_are_held),

@@ -135,27 +135,32 @@ static const struct {
     const char *name, *tools;
     whim_chat_format is;
 } template_rows[] = {
-    {"qwen3", "hermes", {NULL, true, true, false, false, true, true}},
-    {"qwen35", "xml", {NULL, true, true, false, false, true, true}},
-    {"qwen3coder", "xml", {NULL, true, true, false, false, false, false}},
-    {"minimax", "invoke", {NULL, true, true, false, false, true, false}},
-    {"smollm2", "hermes", {NULL, false, false, false, false, false, false}},
-    {"llama3", "llama3", {NULL, true, true, true, false, false, false}},
-    {"mistral", "calls-list", {NULL, true, true, false, true, false, false}},
-    {"hermes", "hermes", {NULL, true, true, false, false, false, false}},
-    {"mistral_args", "calls-args", {NULL, true, true, false, false, false, false}},
-    {"functionary", "functionary", {NULL, true, true, false, false, false, false}},
-    {"glm45", "pairs", {NULL, true, true, false, false, true, true}},
-    {"deepseek_v31", "deepseek", {NULL, true, true, false, false, true, false}},
-    {"harmony", "harmony", {NULL, true, true, true, false, false, false}},
-    {"gemma4", "marked", {NULL, true, true, false, false, false, true}},
-    {"command_r7b", "cohere", {NULL, true, true, false, false, false, true}},
-    {"functionary_v32", "functionary-v3", {NULL, true, true, false, false, false, false}},
-    {"apertus", "apertus", {NULL, true, true, false, false, false, true}},
-    {"llama4", "llama4", {NULL, true, true, false, false, false, false}},
-    {"glm4", "hermes", {NULL, false, true, true, false, false, false}},
-    {NULL, "hermes", {NULL, false, false, false, false, false, false}},
+    {"qwen3", "hermes", {NULL, true, true, false, false, true, "enable_thinking"}},
+    {"qwen35", "xml", {NULL, true, true, false, false, true, "enable_thinking"}},
+    {"qwen3coder", "xml", {NULL, true, true, false, false, false, NULL}},
+    {"minimax", "invoke", {NULL, true, true, false, false, true, NULL}},
+    {"smollm2", "hermes", {NULL, false, false, false, false, false, NULL}},
+    {"llama3", "llama3", {NULL, true, true, true, false, false, NULL}},
+    {"mistral", "calls-list", {NULL, true, true, false, true, false, NULL}},
+    {"hermes", "hermes", {NULL, true, true, false, false, false, NULL}},
+    {"mistral_args", "calls-args", {NULL, true, true, false, false, true, NULL}},
+    {"functionary", "functionary", {NULL, true, true, false, false, false, NULL}},
+    {"glm45", "pairs", {NULL, true, true, false, false, true, "enable_thinking"}},
+    {"deepseek_v31", "deepseek", {NULL, true, true, false, false, true, "thinking"}},
+    {"harmony", "harmony", {NULL, true, true, true, false, false, NULL}},
+    {"gemma4", "marked", {NULL, true, true, false, false, true, "enable_thinking"}},
+    {"command_r7b", "cohere", {NULL, true, true, false, false, true, "enable_thinking"}},
+    {"functionary_v32", "functionary-v3", {NULL, true, true, false, false, false, NULL}},
+    {"apertus", "apertus", {NULL, true, true, false, false, false, "enable_thinking"}},
+    {"llama4", "llama4", {NULL, true, true, false, false, false, NULL}},
+    {"glm4", "hermes", {NULL, false, true, true, false, false, NULL}},
+    {NULL, "hermes", {NULL, false, false, false, false, false, NULL}},
 };
+
+static bool same_word(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
 
 static void templates_tell_their_form(void **state)
 {
@@ -172,9 +177,10 @@ static void templates_tell_their_form(void **state)
         if (strcmp(is.tools->name, template_rows[i].tools) != 0 ||
             is.native_tools != want->native_tools || is.prints_tools != want->prints_tools ||
             is.one_call != want->one_call || is.short_ids != want->short_ids ||
-            is.reasons != want->reasons || is.thinking_switch != want->thinking_switch) {
-            fail_msg("%s: %s %d %d %d %d %d %d", name, is.tools->name, is.native_tools,
-                     is.prints_tools, is.one_call, is.short_ids, is.reasons, is.thinking_switch);
+            is.reasons != want->reasons || !same_word(is.thinking_switch, want->thinking_switch)) {
+            fail_msg("%s: %s %d %d %d %d %d %s", name, is.tools->name, is.native_tools,
+                     is.prints_tools, is.one_call, is.short_ids, is.reasons,
+                     is.thinking_switch != NULL ? is.thinking_switch : "-");
         }
     }
     json_decref(file);
@@ -197,6 +203,71 @@ static void every_form_is_told(void **state)
         if (!is_told) {
             fail_msg("no row has the form %s", words->name);
         }
+    }
+}
+
+/* A template with the words in the places of two %s, in two pieces each, so that they are nowhere
+ * but in what it prints. */
+static void spell(whim_str *source, const char *shown, const whim_think_words *words)
+{
+    const char *const both[] = {words->open, words->close};
+    for (int i = 0; i < 2; i++) {
+        const char *at = strstr(shown, "%s");
+        whim_str_append_n(source, shown, at - shown);
+        whim_str_printf(source, "'%c' ~ '%s'", both[i][0], both[i] + 1);
+        shown = at + 2;
+    }
+    whim_str_append(source, shown);
+}
+
+static void expect_thoughts(const char *source, const whim_think_words *words)
+{
+    const whim_chat_format is = detect("thoughts", source);
+    if (!is.reasons || is.think != words || is.thinking_switch != NULL) {
+        fail_msg("%s: %d %s", source, is.reasons, whim_chat_format_think(&is)->open);
+    }
+}
+
+/* The words around reasoning, and how they are seen: a template prints them around thoughts that it
+ * is given, or before an answer, or leaves them out of old answers, or has them in its source. */
+static void templates_tell_their_thoughts(void **state)
+{
+    (void)state;
+    static const char *const shown[] = {
+        "{% for m in messages %}{{ %s ~ m.reasoning_content ~ %s if m.reasoning_content is string "
+        "}}{{ m.content }}{% endfor %}",
+        "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in "
+        "m.content if p.type == 'thinking' %}{{ %s ~ p.thinking ~ %s }}{% endfor %}{% endif %}"
+        "{% endfor %}",
+        "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}{{ %s if "
+        "deep else %s }}{% endif %}",
+        "{% set o = %s %}{% for m in messages %}{{ m.content.split(%s)[-1] }}{% endfor %}"};
+    for (int32_t i = 0; i < whim_think_words_n_known; i++) {
+        const whim_think_words *words = &whim_think_words_known[i];
+        whim_str source = {0};
+        for (size_t k = 0; k < COUNT(shown); k++) {
+            whim_str_clear(&source);
+            spell(&source, shown[k], words);
+            expect_thoughts(whim_str_text(&source), words);
+        }
+        whim_str_clear(&source);
+        whim_str_printf(&source, "{# %s #}{{ messages[0].content }}", words->close);
+        expect_thoughts(whim_str_text(&source), words);
+        whim_str_deinit(&source);
+    }
+    /* what is printed counts more than what is only written */
+    expect_thoughts(
+        "{# <think> #}{{ messages[0].content }}{{ '[THINK]' if add_generation_prompt }}",
+        &whim_think_words_known[1]);
+    static const char *const switched[][2] = {
+        {"{{ messages[-1].content }}{{ '/nothink' if not thinking | default(true) }}", "thinking"},
+        {"{{ '/think' if reasoning and not tools }}{{ messages[-1].content }}", "reasoning"},
+        {"{# enable_thinking #}{{ messages[-1].content }}", NULL},
+    };
+    for (size_t i = 0; i < COUNT(switched); i++) {
+        const whim_chat_format is = detect("switched", switched[i][0]);
+        assert_false(is.reasons);
+        assert_true(same_word(is.thinking_switch, switched[i][1]));
     }
 }
 
@@ -355,7 +426,7 @@ static int table(const char *folder)
             const whim_chat_format f = detect(list[i]->d_name, text);
             bool is_answer = false;
             char *wrong = f.native_tools ? misread(text, &f, &is_answer) : NULL;
-            printf("%-60s %-16s %c%c%c%c%s%s%s%s%s%s\n", list[i]->d_name,
+            printf("%-60s %-16s %c%c%c%c%s%s%s%s%s%s%s%s%s\n", list[i]->d_name,
                    f.native_tools   ? f.tools->name
                    : f.prints_tools ? "unknown"
                                     : "prints no tools",
@@ -363,7 +434,10 @@ static int table(const char *folder)
                    f.assistant_parts ? 'a' : '-', f.tool_parts ? 't' : '-',
                    f.native_tools && f.one_call ? " one-call" : "",
                    f.drops_text ? " drops-text" : "",
-                   f.native_tools && f.short_ids ? " short-ids" : "", f.reasons ? " thinks" : "",
+                   f.native_tools && f.short_ids ? " short-ids" : "", f.reasons ? " thinks " : "",
+                   f.reasons ? whim_chat_format_think(&f)->open : "",
+                   f.thinking_switch != NULL ? " by " : "",
+                   f.thinking_switch != NULL ? f.thinking_switch : "",
                    wrong != NULL ? " misread: "
                    : is_answer   ? " read-back"
                                  : "",
@@ -379,9 +453,11 @@ static int table(const char *folder)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(templates_tell_their_form), cmocka_unit_test(calls_tell_their_words),
-        cmocka_unit_test(every_form_is_told), cmocka_unit_test(printed_calls_are_read_back),
-        cmocka_unit_test(templates_tell_who_has_parts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(templates_tell_their_form),
+                                       cmocka_unit_test(calls_tell_their_words),
+                                       cmocka_unit_test(every_form_is_told),
+                                       cmocka_unit_test(templates_tell_their_thoughts),
+                                       cmocka_unit_test(printed_calls_are_read_back),
+                                       cmocka_unit_test(templates_tell_who_has_parts)};
     return argc > 1 ? table(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,6 +109,24 @@ static void last_turns_are_continued(void **state)
     assert_int_equal(make(*state, &open, &out, param, NULL), WHIM_ERR_OK);
     assert_true(out.open_think);
     whim_prompt_deinit(&out);
+    /* in other words, under another switch */
+    wish other = {.tmpl = "{{ messages[-1].content }}{{ '[THINK]' if thinking else "
+                          "'[THINK][/THINK]' if thinking is defined }}",
+                  .messages = "[" USER "]",
+                  .thinking = 1};
+    expect(*state, &other, "q[THINK]");
+    assert_int_equal(make(*state, &other, &out, param, NULL), WHIM_ERR_OK);
+    assert_true(out.open_think && !out.may_reason);
+    whim_prompt_deinit(&out);
+    other.thinking = 0;
+    expect(*state, &other, "q[THINK][/THINK]");
+    assert_int_equal(make(*state, &other, &out, param, NULL), WHIM_ERR_OK);
+    assert_true(!out.open_think && !out.may_reason);
+    whim_prompt_deinit(&out);
+    other.thinking = -1;
+    assert_int_equal(make(*state, &other, &out, param, NULL), WHIM_ERR_OK);
+    assert_true(!out.open_think && out.may_reason);
+    whim_prompt_deinit(&out);
 }
 
 static int64_t count(const whim_prompt *p, int32_t id)

@@ -22,12 +22,30 @@ static void gather(void *ctx, whim_piece_kind kind, const char *text, int64_t n)
 
 static const char call_tag[] = "<tool_call>";
 
-static void split_all(both *b, const char *text, bool inside)
+static void split_all(both *b, const whim_think_words *words, const char *text, bool inside)
 {
     whim_reasoning split;
-    whim_reasoning_init(&split, inside, call_tag, gather, b);
+    whim_reasoning_init(&split, words, inside, call_tag, gather, b);
     whim_reasoning_push(&split, text, (int64_t)strlen(text));
     whim_reasoning_flush(&split);
+}
+
+/* A text with these words in place of the first that are known. */
+static void spell(whim_str *out, const char *text, const whim_think_words *words)
+{
+    const whim_think_words *usual = &whim_think_words_known[0];
+    while (*text != '\0') {
+        const bool opens = strncmp(text, usual->open, strlen(usual->open)) == 0;
+        const bool closes = strncmp(text, usual->close, strlen(usual->close)) == 0;
+        whim_str_append_n(out,
+                          opens    ? words->open
+                          : closes ? words->close
+                                   : text,
+                          opens    ? (int64_t)strlen(words->open)
+                          : closes ? (int64_t)strlen(words->close)
+                                   : 1);
+        text += opens ? strlen(usual->open) : closes ? strlen(usual->close) : 1;
+    }
 }
 
 static void both_deinit(both *b)
@@ -70,15 +88,24 @@ static void one_shot(void **state)
         {"x<tool_<tool_</think>y<tool_call>", true, "x<tool_<tool_", "y<tool_call>"},
         {"ends <tool_call", true, "ends <tool_call", ""},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    enum { N_ROW = sizeof rows / sizeof rows[0] };
+    for (size_t i = 0; i < N_ROW * (size_t)whim_think_words_n_known; i++) {
+        const whim_think_words *words = &whim_think_words_known[i / N_ROW];
         both b = {{0}};
-        split_all(&b, rows[i].text, rows[i].inside);
-        if (strcmp(whim_str_text(&b.reasoning), rows[i].reasoning) != 0 ||
-            strcmp(whim_str_text(&b.content), rows[i].content) != 0) {
-            fail_msg("row %zu: got [%s] and [%s]", i, whim_str_text(&b.reasoning),
-                     whim_str_text(&b.content));
+        whim_str text = {0}, reasoning = {0}, content = {0};
+        spell(&text, rows[i % N_ROW].text, words);
+        spell(&reasoning, rows[i % N_ROW].reasoning, words);
+        spell(&content, rows[i % N_ROW].content, words);
+        split_all(&b, words, whim_str_text(&text), rows[i % N_ROW].inside);
+        if (strcmp(whim_str_text(&b.reasoning), whim_str_text(&reasoning)) != 0 ||
+            strcmp(whim_str_text(&b.content), whim_str_text(&content)) != 0) {
+            fail_msg("row %zu, %s: got [%s] and [%s]", i % N_ROW, words->open,
+                     whim_str_text(&b.reasoning), whim_str_text(&b.content));
         }
         both_deinit(&b);
+        whim_str_deinit(&text);
+        whim_str_deinit(&reasoning);
+        whim_str_deinit(&content);
     }
 }
 
@@ -90,7 +117,7 @@ static void cuts_do_not_matter(void **state)
                                         "th",      "ink>",     "a",           "word ", "é", ">",
                                         "</thi",   "\n\n",     "<tool_call>", "<tool_"};
     uint64_t seed = 1;
-    for (int round = 0; round < 4000; round++) {
+    for (int round = 0; round < 8000; round++) {
         char text[256] = "";
         int n_part = 1 + (int)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 60);
         for (int i = 0; i < n_part; i++) {
@@ -98,22 +125,27 @@ static void cuts_do_not_matter(void **state)
             strcat(text, parts[(seed >> 33) % (sizeof parts / sizeof parts[0])]);
         }
         both whole = {{0}}, cut = {{0}};
-        split_all(&whole, text, round % 2);
+        const whim_think_words *words =
+            &whim_think_words_known[round / 2 % whim_think_words_n_known];
+        whim_str spelled = {0};
+        spell(&spelled, text, words);
+        split_all(&whole, words, whim_str_text(&spelled), round % 2);
         whim_reasoning split;
-        whim_reasoning_init(&split, round % 2, call_tag, gather, &cut);
-        int64_t n = (int64_t)strlen(text);
+        whim_reasoning_init(&split, words, round % 2, call_tag, gather, &cut);
+        int64_t n = spelled.len;
         for (int64_t at = 0; at < n;) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
             int64_t len = 1 + (int64_t)((seed >> 33) % (round % 5 == 0 ? 1 : 9));
             len = len > n - at ? n - at : len;
-            whim_reasoning_push(&split, text + at, len);
+            whim_reasoning_push(&split, spelled.text + at, len);
             at += len;
         }
         whim_reasoning_flush(&split);
         if (strcmp(whim_str_text(&whole.reasoning), whim_str_text(&cut.reasoning)) != 0 ||
             strcmp(whim_str_text(&whole.content), whim_str_text(&cut.content)) != 0) {
-            fail_msg("\"%s\" depends on its cuts", text);
+            fail_msg("\"%s\" depends on its cuts", whim_str_text(&spelled));
         }
+        whim_str_deinit(&spelled);
         both_deinit(&whole);
         both_deinit(&cut);
     }
@@ -127,20 +159,20 @@ static void long_runs(void **state)
     memset(text, ' ', sizeof text);
     strcpy(text + 63, " <think>a</think>b");
     both b = {{0}};
-    split_all(&b, text, false);
+    split_all(&b, NULL, text, false);
     assert_string_equal(whim_str_text(&b.content), "b");
     both_deinit(&b);
     memset(text, ' ', sizeof text);
     strcpy(text + 65, "<think>a</think>b");
     b = (both){{0}};
-    split_all(&b, text, false);
+    split_all(&b, NULL, text, false);
     assert_string_equal(whim_str_text(&b.content), text);
     both_deinit(&b);
     memset(text, '\n', sizeof text);
     memcpy(text, "a", 1);
     strcpy(text + 2500, "b");
     b = (both){{0}};
-    split_all(&b, text, true);
+    split_all(&b, NULL, text, true);
     assert_string_equal(whim_str_text(&b.reasoning), text);
     both_deinit(&b);
 }
@@ -160,11 +192,20 @@ static void prompts_open_and_close(void **state)
                 {"what is <think>?<|im_end|>\nassistant\n", false}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int64_t n = (int64_t)strlen(rows[i].prompt);
-        assert_int_equal(whim_reasoning_prompt_is_open(rows[i].prompt, n), rows[i].open);
+        assert_int_equal(whim_reasoning_prompt_is_open(NULL, rows[i].prompt, n), rows[i].open);
+        for (int32_t k = 1; k < whim_think_words_n_known; k++) {
+            const whim_think_words *words = &whim_think_words_known[k];
+            whim_str text = {0};
+            spell(&text, rows[i].prompt, words);
+            assert_int_equal(whim_reasoning_prompt_is_open(words, whim_str_text(&text), text.len),
+                             rows[i].open);
+            assert_false(whim_reasoning_prompt_is_open(words, rows[i].prompt, n));
+            whim_str_deinit(&text);
+        }
     }
     both b = {{0}};
     whim_reasoning split;
-    whim_reasoning_init(&split, false, NULL, gather, &b);
+    whim_reasoning_init(&split, NULL, false, NULL, gather, &b);
     assert_false(whim_reasoning_is_inside(&split));
     whim_reasoning_push(&split, "<think>x", 8);
     assert_true(whim_reasoning_is_inside(&split));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers that the service holds to something: a budget of reasoning, a grammar, both. */
+#include "chat/reasoning.h"
 #include "support/byte_vocab.h"
 #include "unit/engine/service_fixture.h"
 #include "unit/text/text_fixture.h"
@@ -51,8 +52,7 @@ static int64_t first_new(const answer *a)
     return at;
 }
 
-/* Tokens before the reasoning are none of it. */
-static void the_budget_counts_from_the_tag(void **state)
+static void count_from_the_tag(void **state, const whim_think_words *around)
 {
     static const int32_t end[] = {0, 1, 2};
     answer a, held;
@@ -67,18 +67,19 @@ static void the_budget_counts_from_the_tag(void **state)
     stop(state);
     int64_t at = first_new(&a);
     whim_str_printf(&json,
-                    "{\"added_tokens\":[{\"id\":%d,\"content\":\"<think>\",\"single_word\":false,"
+                    "{\"added_tokens\":[{\"id\":%d,\"content\":\"%s\",\"single_word\":false,"
                     "\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}],"
                     "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\","
                     "\"add_prefix_space\":false,\"use_regex\":true},\"post_processor\":null,"
                     "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
                     "\"ignore_merges\":true,\"merges\":[],\"vocab\":{\"<\":0,\"E\":1,\">\":2}}}",
-                    a.ids[0][at]);
+                    a.ids[0][at], around->open);
     assert_int_equal(open_text(whim_str_text(&json), json.len, &tok, &diag), WHIM_ERR_OK);
     service_cfg.tok = tok;
     assert_int_equal(whim_service_create(&service_cfg, &service, &diag), WHIM_ERR_OK);
     cfg.think_budget = 2;
     cfg.think_end = "<E>";
+    cfg.think_words = around;
     read_all(submit(&cfg), &held);
     int64_t until = at + 1 + cfg.think_budget;
     assert_memory_equal(held.ids[0], a.ids[0], (size_t)until * sizeof(int32_t));
@@ -86,6 +87,13 @@ static void the_budget_counts_from_the_tag(void **state)
     stop(state);
     whim_tokenizer_close(tok);
     whim_str_deinit(&json);
+}
+
+/* Tokens before the reasoning are none of it. */
+static void the_budget_counts_from_the_tag(void **state)
+{
+    count_from_the_tag(state, &whim_think_words_known[0]);
+    count_from_the_tag(state, &whim_think_words_known[1]);
 }
 
 /* A service whose model writes with the vocabulary `tok`, and a grammar for it. */

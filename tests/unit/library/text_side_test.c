@@ -52,6 +52,43 @@ static void all_of_it(void **state)
     whim_text_side_close(&side);
 }
 
+/* Special tokens around reasoning are text in every answer, those of calls where tools are. */
+static void words_that_are_special_tokens(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"[/THINK]", "[TOOL_CALLS]", "[THINK]", "[ARGS]", "[INST]"};
+    char path[96];
+    const char *field = NULL;
+    whim_diag diag = {""};
+    whim_text_side side;
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    json_t *file = json_load_file(path, 0, NULL), *kept = json_deep_copy(file);
+    json_t *added = json_object_get(file, "added_tokens");
+    const size_t n_first = 200;
+    for (size_t i = 0; i < 5; i++) {
+        json_array_append_new(added, json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id",
+                                               (int)(n_first + i), "content", words[i], "special",
+                                               1, "normalized", 0, "single_word", 0, "lstrip", 0,
+                                               "rstrip", 0));
+    }
+    assert_int_equal(json_dump_file(file, path, 0), 0);
+    whim_text_files f = files();
+    f.chat_template = "tests/data/chat/templates/mistral_args.jinja";
+    if (whim_text_side_read(&side, &f, &field, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+    assert_int_equal(side.n_think_id, 2);
+    assert_int_equal(side.n_word_id, 4);
+    for (size_t i = 0; i < 4; i++) {
+        static const size_t order[] = {0, 2, 1, 3};
+        assert_int_equal(side.word_ids[i], n_first + order[i]);
+    }
+    whim_text_side_close(&side);
+    assert_int_equal(json_dump_file(kept, path, 0), 0);
+    json_decref(file);
+    json_decref(kept);
+}
+
 static void errors_name_their_part(void **state)
 {
     (void)state;
@@ -85,6 +122,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_of_it),
+        cmocka_unit_test(words_that_are_special_tokens),
         cmocka_unit_test(errors_name_their_part),
     };
     return cmocka_run_group_tests_name("text side", tests, setup, teardown);

@@ -229,7 +229,7 @@ static inline int api_setup(void **state)
                      .commit = "c",
                      .isa = "i"};
     fake_model.text.format = (whim_chat_format){
-        .tools = whim_tool_words_usual(), .reasons = true, .thinking_switch = true};
+        .tools = whim_tool_words_usual(), .reasons = true, .thinking_switch = "enable_thinking"};
     return whim_answer_thread_open(NULL, &api.answer_thread, &diag);
 }
 

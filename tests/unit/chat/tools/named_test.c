@@ -85,6 +85,29 @@ static void addressed_rows(void **state)
     json_decref(tools);
 }
 
+/* Thoughts in the words of the model that writes such calls; those of others are text. */
+static void thoughts_in_other_words(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"[THINK]Why <think>?\n[/THINK]\nso[TOOL_CALLS]f[ARGS]{\"i\": 1}",
+         "r[Why <think>?]c[so] 0:fargs[{\"i\": 1}] end"},
+        {"[THINK]a[TOOL_CALLS]f[ARGS]{}[/THINK]b", "r[a[TOOL_CALLS]f[ARGS]{}]c[b]"},
+        {"<think>a</think>b", "c[<think>a</think>b]"},
+        {"[THINK]a[/THI", "r[a[/THI]"},
+        {"[THI", "c[[THI]"},
+    };
+    json_t *tools = json_loads(tools_text, 0, NULL);
+    const whim_chat_parser_cfg cfg = {.format = {.tools = whim_tool_words_named("calls-args"),
+                                                 .native_tools = true,
+                                                 .reasons = true,
+                                                 .think = &whim_think_words_known[1]},
+                                      .parse_tools = true,
+                                      .tools = tools};
+    check_rows_of(&cfg, rows, COUNT(rows));
+    json_decref(tools);
+}
+
 /* Nothing is lost when memory runs out at any point. */
 static void memory_may_run_out(void **state)
 {
@@ -114,6 +137,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(solar_rows), cmocka_unit_test(long_ids_break),
-        cmocka_unit_test(addressed_rows), cmocka_unit_test(memory_may_run_out)};
+        cmocka_unit_test(addressed_rows), cmocka_unit_test(thoughts_in_other_words),
+        cmocka_unit_test(memory_may_run_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
