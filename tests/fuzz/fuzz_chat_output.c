@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An answer for the parser of reasoning and calls: a byte of settings, a byte that decides the
- * cuts and which quarter of the forms is meant, then the text. The events of the pieces must be those
- * of the whole, and arguments begin valid JSON at every event. */
+ * cuts, the words of reasoning and which quarter of the forms is meant, then the text. The events
+ * of the pieces must be those of the whole, and arguments begin valid JSON at every event. */
 #include <stdint.h>
 
 #include "support/chat_events.h"
@@ -44,7 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     const whim_chat_parser_cfg cfg = {
         .format = {.tools = words,
                    .native_tools = true, /* harmony is a form of whole answers */
-                   .reasons = (data[0] & 4) != 0},
+                   .reasons = (data[0] & 4) != 0,
+                   .think = &whim_think_words_known[data[1] >> 4 & 3]},
         .starts_inside = (data[0] & 8) != 0,
         .starts_named = (data[0] & 8) == 0 && words->said != NULL,
         .parse_tools = (data[0] & 16) == 0,

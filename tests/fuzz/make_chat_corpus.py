@@ -93,6 +93,7 @@ for name, (flags, text) in MORE.items():
     save("chat_output", name, bytes([flags, 64 + 3]) + text.encode())
 for name, (flags, text) in LATER.items():
     save("chat_output", name, bytes([flags, 128 + 3]) + text.encode())
+save("chat_output", "think_other", bytes([4, 16 + 3]) + b"[THINK]\nwhy [/TH\n[/THINK]\n\nso <think>x</think>")
 for name, messages in MESSAGES.items():
     for pick in range(3):
         body = {"messages": messages, "tools": TOOLS, "kwargs": {"enable_thinking": False, "x": FOX}}

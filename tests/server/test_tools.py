@@ -178,7 +178,10 @@ def test_refused(oai, body, param):
     assert e.value.param.startswith(param), e.value.body
 
 
-@pytest.fixture(scope="module", params=[("llama3", "llama3"), ("mistral", "calls-list")], ids=["llama3", "mistral"])
+OWN = {"llama3": "llama3", "mistral": "calls-list", "functionary_v32": "functionary-v3", "apertus": "apertus"}
+
+
+@pytest.fixture(scope="module", params=OWN.items(), ids=OWN)
 def own_form(request):
     """A server whose template has another form of calls."""
     name, form = request.param
