@@ -91,7 +91,7 @@ typedef struct whim_comm_seat {
     whim_comm_count read;  /* letters (comm/mail.h) */
     whim_comm_tally tally; /* of the first set's */
     whim_comm_place place; /* the same */
-    whim_comm_place wide;  /* of calls that the ranks of all groups make alike; the same */
+    whim_comm_place wide;  /* of calls that all groups make alike; the same, on its host */
 } whim_comm_seat;
 
 typedef enum whim_comm_state {

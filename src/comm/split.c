@@ -90,7 +90,7 @@ bool whim_comm_last_site(const whim_comm *comm, int32_t rank, char site[32])
 }
 
 /* Ranks of a group make the same calls of all comms in the same order; those of other groups need
- * not, but for calls that all groups make. Whoever has gone on from this very call had told its
+ * not, but for calls that all groups of this host make. Whoever has gone on from this very call had told its
  * round before, so that is looked at last. */
 bool whim_comm_passed_by(const whim_comm *comm, int32_t rank, uint32_t round, char site[32])
 {
@@ -100,6 +100,9 @@ bool whim_comm_passed_by(const whim_comm *comm, int32_t rank, uint32_t round, ch
     }
     bool near = own / comm->alike == its / comm->alike;
     whim_comm_seat *seat = first_seat(comm, rank);
+    if (!near && atomic_load_explicit(&seat->pid, memory_order_relaxed) == 0) {
+        return false; /* of its calls nothing comes from another host but their rounds */
+    }
     whim_comm_place *other = near ? &seat->place : &seat->wide;
     const whim_comm_place *mine =
         near ? &first_seat(comm, comm->rank)->place : &first_seat(comm, comm->rank)->wide;

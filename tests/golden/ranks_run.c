@@ -206,7 +206,7 @@ static whim_err check_largest(rank_member *m, whim_runner *runner, const whim_co
         WHIM_TRY(run_shape(m, runner, comm, &all[i], &told));
     }
     meter->on = false;
-    bool all_rows = m->shares && m->groups && m->deals && meter->most < said;
+    bool all_rows = m->shares && m->groups && m->deals && meter->most > 0 && meter->most < said;
     return all_rows ? WHIM_ERR_OK
                     : check_bytes(m, "the largest message", meter->most, said, m->shares ? 8 : 20);
 }

@@ -197,7 +197,7 @@ static void one_that_goes_by_is_told_with_both_places(void **state)
     for (int32_t i = 0; i < 2; i++) {
         rank_ctx ranks[MAX_RANKS];
         /* calls are compared: nobody waits for so long */
-        ranks_run(ranks, 4, 2, 1, 600 * WHIM_NS_PER_S, i == 0 ? leave_out : leave_out_of_all);
+        ranks_run(ranks, 4, 2, 1, WAIT_S * WHIM_NS_PER_S, i == 0 ? leave_out : leave_out_of_all);
         for (int32_t r = 0; r < 4; r++) {
             assert_int_equal(ranks[r].err, WHIM_ERR_DEVICE);
             const char *why = ranks[r].all.diag.text;
@@ -262,7 +262,7 @@ static void a_group_that_goes_by_is_told_with_both_places(void **state)
     (void)state;
     for (int32_t i = 0; i < 2; i++) {
         rank_ctx ranks[MAX_RANKS];
-        ranks_run(ranks, 4, 2, 1, 600 * WHIM_NS_PER_S,
+        ranks_run(ranks, 4, 2, 1, WAIT_S * WHIM_NS_PER_S,
                   i == 0 ? leave_out_across : leave_out_a_vote);
         const char *why = ranks[0].all.diag.text;
         assert_int_equal(ranks[0].err, WHIM_ERR_DEVICE);
@@ -270,6 +270,24 @@ static void a_group_that_goes_by_is_told_with_both_places(void **state)
         assert_non_null(strstr(why, "\"a page\""));
         assert_non_null(strstr(why, "\"a vote\""));
     }
+}
+
+/* From another host come rounds and calls, but no counts of wide calls: those of this rank, which
+ * grow for days, must not pass for one that is behind. */
+static void groups_of_other_hosts_are_not_compared(void **state)
+{
+    (void)state;
+    whim_comm_memory memory;
+    whim_comm all;
+    whim_comm_cuts cuts;
+    char site[32];
+    whim_diag diag = {""};
+    assert_int_equal(whim_comm_memory_make(4, &memory, &diag), WHIM_ERR_OK);
+    whim_comm_open(&all, &memory, &(whim_comm_cfg){.rank = 0, .wait_ns = WHIM_NS_PER_S});
+    whim_comm_split(&all, 2, 1, &cuts);
+    atomic_store(&memory.shared->seats[0].wide.n_call, UINT32_C(0x80000001));
+    assert_false(whim_comm_passed_by(&all, 2, 1, site));
+    whim_comm_memory_close(&memory);
 }
 
 int main(void)
@@ -280,6 +298,7 @@ int main(void)
         cmocka_unit_test(one_that_goes_by_is_told_with_both_places),
         cmocka_unit_test(absent_ranks_are_named_as_of_all),
         cmocka_unit_test(a_group_that_goes_by_is_told_with_both_places),
+        cmocka_unit_test(groups_of_other_hosts_are_not_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
