@@ -202,15 +202,12 @@ const char *choose_model(const whim_options *options, char *buf)
         return options->model;
     }
     whim_str why = {0};
-    if (!fetch_default(options, NULL)) {
-        return NULL;
-    }
     if (cache_find(default_model_name(), buf, MODEL_PATH_MAX)) {
         return buf;
     }
     if (cache_place(default_model_name(), buf, MODEL_PATH_MAX, &why)) {
-        complain(EXIT_FAILED, "no MODEL was given, and the default model is not at %s: " FETCH_WAYS,
-                 buf);
+        complain(EXIT_FAILED, "no MODEL was given, and the default model is not at %s: %s", buf,
+                 fetch_ways(options));
     } else {
         complain(EXIT_FAILED, "no MODEL was given, and the default model has no place: %s",
                  whim_str_text(&why));

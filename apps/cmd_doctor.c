@@ -97,7 +97,6 @@ static void look_at_backends(health *h, const whim_options *options)
 
 static void look_at_model(health *h, const whim_options *options)
 {
-    char program[MODEL_PATH_MAX];
     int fd = -1;
     whim_str why = {0};
     h->has_model_path = default_model_path(h->model, sizeof h->model, &why);
@@ -110,10 +109,7 @@ static void look_at_model(health *h, const whim_options *options)
                  whim_str_text(&why));
     } else if (!h->has_model) {
         snprintf(h->warning, sizeof h->warning, "the default model is missing; %s",
-                 fetch_program(options, program) != NULL
-                     ? "the next \"whimbrel serve\" or \"whimbrel run\" without a MODEL fetches it "
-                       "(98 MB)"
-                     : FETCH_WAYS);
+                 fetch_ways(options));
     }
     whim_str_deinit(&why);
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/os/facts.h"
+#include "local/fetch.h"
 #include "ops/trace.h"
 #include "run.h"
 
@@ -262,7 +263,7 @@ int cmd_run(const whim_options *options)
     if (!form_read(&r.form, &own) || !get_prompt(&r)) {
         code = EXIT_USAGE;
     } else {
-        r.path = choose_model(&own, path);
+        r.path = fetch_default(&own, (fetch_how){.wait = NULL}) ? choose_model(&own, path) : NULL;
         r.model = r.path != NULL ? open_it(&r, &trace, &load) : NULL;
     }
     if (r.model != NULL) {

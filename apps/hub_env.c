@@ -109,6 +109,11 @@ static bool token_read(hub_visit *visit)
     return ok;
 }
 
+bool hub_is_offline(void)
+{
+    return is_true(ENV("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"));
+}
+
 bool hub_settings_read(hub_visit *visit)
 {
     const char *endpoint = ENV("HF_ENDPOINT"), *stall = ENV("HF_HUB_DOWNLOAD_TIMEOUT");
@@ -126,7 +131,7 @@ bool hub_settings_read(hub_visit *visit)
         .token = visit->token[0] != '\0' ? visit->token : NULL,
         .ca_file = ENV("CURL_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"),
         .ca_dir = ENV("SSL_CERT_DIR"),
-        .offline = is_true(ENV("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")),
+        .offline = hub_is_offline(),
         .n_connection = CONNECTIONS,
         .n_try = TRIES,
         .stall_s = stall != NULL && atof(stall) >= 1 ? atof(stall) : STALL_SECONDS,

@@ -41,6 +41,9 @@ typedef struct hub_visit {
 /* Read the environment (hub_env.c); false after a complaint. */
 bool hub_settings_read(hub_visit *visit);
 
+/* Whether the environment says that nothing may be downloaded. */
+bool hub_is_offline(void);
+
 /* Begin and end (`given` is what was typed for the model); between them a broken pipe or a file
  * that may not grow is an error and no signal. False after a complaint. */
 bool hub_visit_open(hub_visit *visit, const whim_hub_ref *ref, const char *given, bool quiet);

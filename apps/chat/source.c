@@ -7,6 +7,7 @@
 #include "base/os/facts.h"
 #include "chat/chat.h"
 #include "hub_model.h"
+#include "local/fetch.h"
 #include "local/running.h"
 #include "texts.h"
 
@@ -89,7 +90,8 @@ static bool find_path(const chat *c, const char *name, char path[MODEL_PATH_MAX]
 {
     whim_options named = *c->options;
     named.model = name;
-    const char *found = choose_model(&named, path);
+    const char *found =
+        fetch_default(&named, (fetch_how){.wait = NULL}) ? choose_model(&named, path) : NULL;
     if (found != NULL && found != path) {
         snprintf(path, MODEL_PATH_MAX, "%s", found);
     }

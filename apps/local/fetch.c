@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "local/fetch.h"
 
+#include "hub_model.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -17,43 +22,52 @@ extern char **environ;
 
 /* --- the program ------------------------------------------------------------------------------ */
 
-/* Not one that somebody else put beside a folder that he can write to. */
+/* Ours, and nobody else can change it, or put something else in its place. */
 static bool is_trusted(const char *path, uid_t owner)
 {
     struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IWOTH) == 0 &&
-           (st.st_uid == 0 || st.st_uid == owner) && access(path, X_OK) == 0;
+    return stat(path, &st) == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
+           (st.st_uid == 0 || st.st_uid == owner);
 }
 
-const char *fetch_program(const whim_options *options, char buf[MODEL_PATH_MAX])
+/* --fetch, or the installed one, its path without links in `buf`; NULL: there is none here. */
+static const char *find_program(const whim_options *options, char buf[MODEL_PATH_MAX])
 {
     struct stat own;
+    char path[MODEL_PATH_MAX], whole[PATH_MAX];
     if (options->fetch != NULL) {
         return options->fetch;
     }
-    ssize_t n = readlink("/proc/self/exe", buf, MODEL_PATH_MAX - sizeof INSTALLED);
-    if (n <= 0 || stat("/proc/self/exe", &own) != 0) {
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof INSTALLED);
+    if (n <= 0 || stat("/proc/self/exe", &own) != 0 || hub_is_offline()) {
         return NULL;
     }
-    buf[n] = '\0';
-    char *slash = strrchr(buf, '/');
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
     if (slash == NULL) {
         return NULL;
     }
     memcpy(slash, INSTALLED, sizeof INSTALLED);
-    return is_trusted(buf, own.st_uid) ? buf : NULL;
+    if (realpath(path, whole) == NULL || strlen(whole) >= MODEL_PATH_MAX ||
+        access(whole, X_OK) != 0 || !is_trusted(whole, own.st_uid)) {
+        return NULL;
+    }
+    strcpy(buf, whole);
+    *strrchr(whole, '/') = '\0';
+    return is_trusted(whole, own.st_uid) ? buf : NULL;
 }
 
 /* --- running it ------------------------------------------------------------------------------- */
 
-/* The child has an empty input and signals as usual, so that Ctrl-C ends it too. What it says goes
- * to standard error: standard output is for answers. */
-static int spawn(const char *program, bool quiet, pid_t *pid)
+/* The child has an empty input and signals as usual, so that Ctrl-C ends it too, but those that are
+ * ignored (nohup). What it says goes to `out`, or to standard error: standard output is for answers;
+ * `quiet`: what it reports does not. */
+static int spawn(const char *program, const char *word, bool quiet, int out, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none, usual;
-    char *argv[] = {(char *)(uintptr_t)program, NULL};
+    char *argv[] = {(char *)(uintptr_t)program, (char *)(uintptr_t)word, NULL};
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attr);
     sigemptyset(&none);
@@ -63,6 +77,9 @@ static int spawn(const char *program, bool quiet, pid_t *pid)
     posix_spawnattr_setsigdefault(&attr, &usual);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (out > 0) {
+        posix_spawn_file_actions_adddup2(&actions, out, STDERR_FILENO);
+    }
     if (quiet) {
         posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     } else {
@@ -74,70 +91,103 @@ static int spawn(const char *program, bool quiet, pid_t *pid)
     return error;
 }
 
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+
+/* Those that end this process, so not what it ignores. */
 static void ending_signals(sigset_t *set)
 {
     sigemptyset(set);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGHUP);
+    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
+        struct sigaction now;
+        if (sigaction(ending[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) {
+            sigaddset(set, ending[i]);
+        }
+    }
 }
 
-/* Wait for the child, with these signals and SIGCHLD blocked; *sig: the one that came, or 0. */
-static int wait_child(pid_t pid, int *sig)
+/* Wait for the child, with these signals blocked; *sig: the one that came, or 0. */
+static int wait_child(pid_t pid, const sigset_t *set, int *sig)
 {
-    sigset_t set;
+    static const struct timespec nap = {.tv_nsec = 100 * 1000 * 1000};
     int status = 0;
-    ending_signals(&set);
-    sigaddset(&set, SIGCHLD);
     *sig = 0;
     for (;;) {
         pid_t got = waitpid(pid, &status, WNOHANG);
         if (got == pid || (got < 0 && errno != EINTR)) {
-            return status;
+            return got == pid ? status : 0; /* else whoever started us lets nobody wait */
         }
-        int came = sigwaitinfo(&set, NULL);
-        if (came > 0 && came != SIGCHLD) {
+        int came = sigtimedwait(set, NULL, &nap);
+        if (came > 0) {
             *sig = came;
             kill(pid, SIGTERM);
         }
     }
 }
 
-/* False after a complaint; the program has said the rest. */
-static bool run(const char *program, bool quiet, fetch_wait *wait)
+/* Its status as of waitpid, or -1 with *error. */
+static int run(const char *program, const char *word, bool quiet, fetch_how how, int *error)
 {
     pid_t pid;
     sigset_t set, old;
-    int sig = 0, status = 0;
-    if (wait == NULL) {
-        ending_signals(&set);
-        sigaddset(&set, SIGCHLD);
+    int sig = 0, status = -1;
+    ending_signals(&set);
+    if (how.wait == NULL) {
         sigprocmask(SIG_BLOCK, &set, &old);
     }
-    int error = spawn(program, quiet, &pid);
-    if (error == 0) {
-        status = wait != NULL ? wait(pid) : wait_child(pid, &sig);
+    *error = spawn(program, word, quiet, how.out, &pid);
+    if (*error == 0) {
+        status = how.wait != NULL ? how.wait(pid) : wait_child(pid, &set, &sig);
     }
-    if (wait == NULL) {
+    if (how.wait == NULL) {
         if (sig != 0) {
             raise(sig); /* it comes when it is let through */
         }
         sigprocmask(SIG_SETMASK, &old, NULL);
     }
-    if (error != 0) {
-        complain(EXIT_FAILED, "%s cannot be run: %s", program, strerror(error));
-    } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        complain(EXIT_FAILED, "the default model was not fetched");
-    }
-    return error == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return status;
 }
 
-bool fetch_default(const whim_options *options, fetch_wait *wait)
+static bool is_good(int status)
+{
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool fetch_is_possible(const whim_options *options)
+{
+    char buf[MODEL_PATH_MAX];
+    int error;
+    const char *program = find_program(options, buf);
+    return program != NULL &&
+           (program == options->fetch ||
+            is_good(run(program, "--can-fetch", true, (fetch_how){.wait = NULL}, &error)));
+}
+
+bool fetch_default(const whim_options *options, fetch_how how)
 {
     char model[MODEL_PATH_MAX], buf[MODEL_PATH_MAX];
+    int error;
     if (options->model != NULL || cache_find(default_model_name(), model, sizeof model)) {
         return true;
     }
-    const char *program = fetch_program(options, buf);
-    return program == NULL || run(program, options->quiet, wait);
+    const char *program = find_program(options, buf);
+    if (program == NULL) {
+        return true;
+    }
+    int status = run(program, NULL, options->quiet && how.out == 0, how, &error);
+    if (error != 0) {
+        complain(EXIT_FAILED, "%s cannot be run: %s", program, strerror(error));
+    } else if (!is_good(status)) {
+        complain(EXIT_FAILED, "the default model was not fetched");
+    }
+    return error == 0 && is_good(status);
+}
+
+const char *fetch_ways(const whim_options *options)
+{
+    return fetch_is_possible(options)
+               ? "\"whimbrel run\", \"whimbrel chat\" and \"whimbrel serve\" without a MODEL fetch "
+                 "it (98 MB)"
+               : "name a model, which is downloaded (\"whimbrel run qwen3:0.6b\", 0.6 GB), or "
+                 "fetch "
+                 "the default one (98 MB) with \"make model\" in whimbrel's source folder";
 }

@@ -11,20 +11,22 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The program, its path in `buf` or --fetch; NULL: there is none here. */
-const char *fetch_program(const whim_options *options, char buf[MODEL_PATH_MAX]);
+/* Whether there is such a program here, and what it needs; it is asked. */
+bool fetch_is_possible(const whim_options *options);
 
-/* Waits for the end of a child and gives its status as of waitpid. */
-typedef int fetch_wait(pid_t pid);
+/* Who waits for the program, and where its words go. */
+typedef struct fetch_how {
+    int (*wait)(pid_t pid); /* for the end of a child; gives its status as of waitpid. NULL: a
+                               signal that asks for the end ends the child first, then this process
+                               as usual */
+    int out;                /* a descriptor; 0: standard error, where it says less with -q */
+} fetch_how;
 
 /* If no MODEL was given and the default one is not in the cache: run the program, if there is one.
- * `wait` NULL: a signal that asks for the end ends the child first, then this process as usual.
  * False after a complaint: the program has failed. True says nothing about the model. */
-bool fetch_default(const whim_options *options, fetch_wait *wait);
+bool fetch_default(const whim_options *options, fetch_how how);
 
-/* What to do where the default model is missing and there is no program that fetches it. */
-#define FETCH_WAYS                                                                           \
-    "name a model, which is downloaded (\"whimbrel run qwen3:0.6b\", 0.6 GB), or fetch the " \
-    "default one (98 MB) by \"make model\" in whimbrel's source folder"
+/* What to do where the default model is missing. */
+const char *fetch_ways(const whim_options *options);
 
 #endif

@@ -84,8 +84,7 @@ static bool may_ask(const whim_options *options)
 static bool has_default(const whim_options *options)
 {
     char path[MODEL_PATH_MAX];
-    return cache_find(default_model_name(), path, sizeof path) ||
-           fetch_program(options, path) != NULL;
+    return cache_find(default_model_name(), path, sizeof path) || fetch_is_possible(options);
 }
 
 /* The first of the list that are shown: the last ones are the best. */

@@ -54,8 +54,8 @@ const char *whim_options_operand_text(whim_command command)
                "files, ORG/NAME@REVISION, ORG/NAME:QUANT for one GGUF file, or a short name. "
                "Files that another revision uses stay. A model that a server uses is not deleted.";
     case WHIM_COMMAND_SERVE:
-        return MODEL_IS "Without MODEL, serve asks a person at a terminal which of the models that "
-                        "fit it should take; otherwise it takes the default model in the user's "
+        return MODEL_IS "Without MODEL, serve asks a person at a terminal which model to take, of "
+                        "those that fit; otherwise it takes the default model in the user's "
                         "cache.";
     case WHIM_COMMAND_CHAT:
         return MODEL_IS "Without MODEL, chat on a terminal joins a server that runs on this "

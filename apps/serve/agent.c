@@ -3,7 +3,6 @@
 #include "ranks/agent.h"
 #include "base/clock.h"
 #include "hub_model.h"
-#include "local/fetch.h"
 #include "serve/serve.h"
 #include "serve/signals.h"
 
@@ -74,8 +73,7 @@ bool serve_agent_run(serve *s)
         return false;
     }
     notify_fetching(s);
-    const char *path =
-        fetch_default(s->options, signals_child_wait) ? choose_model(s->options, buf) : NULL;
+    const char *path = serve_default_fetch(s) ? choose_model(s->options, buf) : NULL;
     notify_fetched(s);
     if (path == NULL) {
         return false;

@@ -94,6 +94,10 @@ void complain_port_taken(const char *host, int32_t port);
  * with "port taken". */
 const char *serve_model_find(serve *s, char *buf);
 
+/* If no MODEL was given and the default one is missing: fetch it, where that is possible here. False
+ * after a complaint. */
+bool serve_default_fetch(serve *s);
+
 /* --- keys (keys.c) ---------------------------------------------------------------------- */
 
 /* From --api-key-file, the credential api-keys, WHIMBREL_API_KEY and --api-key, the first that is

@@ -135,7 +135,7 @@ shows "with nothing at all it says what to do" "whimbrel run qwen3:0.6b" "make m
 # An installed program has the tool.
 mkdir -p "$TEST_TMP/place/bin" "$TEST_TMP/place/lib/whimbrel/tools"
 cp "$program" "$TEST_TMP/place/bin/"
-printf '#!/bin/sh\nmkdir -p "$WHIMBREL_CACHE" && ln -s "%s" "$WHIMBREL_CACHE/"\n' "$model" \
+printf '#!/bin/sh\n[ $# = 0 ] || exit 0 # it can\nmkdir -p "$WHIMBREL_CACHE" && ln -s "%s" "$WHIMBREL_CACHE/"\n' "$model" \
     >"$TEST_TMP/place/lib/whimbrel/tools/fetch-default-model"
 chmod 755 "$TEST_TMP/place/lib/whimbrel/tools/fetch-default-model"
 built=$program program=$TEST_TMP/place/bin/${program##*/}

