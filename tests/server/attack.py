@@ -196,7 +196,9 @@ def tell_waits(report, polite, foes, idle, two_steps, strict):
     if strict:
         report.equal("later than the bound", len(late), 0)
     for which in range(len(REQUESTS)):
-        steps = sorted(n for p in polite for request, n in p.steps if request == which) or [0]
+        steps = sorted(n for p in polite for request, n in p.steps if request == which)
+        report.check(f"request {which} was answered", steps)
+        steps = steps or [0]
         print(f"     request {which}: steps to its first token: median {statistics.median(steps):.0f}, worst {steps[-1]}",
               flush=True)
         report.check(f"request {which} waits a few steps", statistics.median(steps) <= MOST_STEPS, steps)

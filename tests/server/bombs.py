@@ -9,6 +9,7 @@ import functools
 import json
 import os
 import re
+import resource
 import socket
 import sys
 import threading
@@ -233,7 +234,14 @@ class Bomber(threading.Thread):
             self.drop(s)
 
 
+def files_raise():
+    """Sockets of all bombers are of this process: more than the usual 1,024."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def run(group, report):
+    files_raise()
     with Server("--ctx", 2048, "--max-seqs", 8, "--no-kv-dir") as server:
         want = polite(server.port).json()["choices"][0]["token_ids"]
         statuses, late, wrong, n, idle = collections.Counter(), 0, [], 0, server.memory()[0]
