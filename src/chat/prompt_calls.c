@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls as a template takes them: with short ids, one in a turn, or without a text beside them. */
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "chat/prompt_impl.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { ID_LEN = 9 };
@@ -56,6 +56,37 @@ static whim_err shorten_ids(whim_prompt_turns *turns, whim_diag *diag)
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
+/* As `tojson` of the templates writes it, and models have learned it: with a space behind what
+ * separates. */
+static void write_spaced(whim_str *out, const json_t *value)
+{
+    whim_str tight = {0};
+    bool quoted = false;
+    whim_json_write(&tight, value);
+    const char *text = whim_str_text(&tight);
+    for (int64_t i = 0; i < tight.len; i++) {
+        whim_str_append_char(out, text[i]);
+        if (quoted && text[i] == '\\') {
+            whim_str_append_char(out, text[++i]);
+        } else if (text[i] == '"') {
+            quoted = !quoted;
+        } else if (!quoted && (text[i] == ',' || text[i] == ':')) {
+            whim_str_append_char(out, ' ');
+        }
+    }
+    out->failed = out->failed || tight.failed;
+    whim_str_deinit(&tight);
+}
+
+static json_t *text_of(const json_t *value)
+{
+    whim_str text = {0};
+    write_spaced(&text, value);
+    json_t *made = text.failed ? NULL : json_stringn(whim_str_text(&text), (size_t)text.len);
+    whim_str_deinit(&text);
+    return made;
+}
+
 /* For templates that print arguments as the text that they are given. */
 static whim_err arguments_write(whim_prompt_turns *turns, whim_diag *diag)
 {
@@ -63,11 +94,8 @@ static whim_err arguments_write(whim_prompt_turns *turns, whim_diag *diag)
         for (size_t k = 0; k < json_array_size(turns->v[i].calls); k++) {
             json_t *function = json_object_get(json_array_get(turns->v[i].calls, k), "function");
             const json_t *given = json_object_get(function, "arguments");
-            char *text = json_is_string(given) ? NULL : json_dumps(given, 0);
-            json_t *made = text != NULL ? json_string(text) : NULL;
-            free(text);
             if (!json_is_string(given) &&
-                (made == NULL || json_object_set_new(function, "arguments", made) != 0)) {
+                json_object_set_new(function, "arguments", text_of(given)) != 0) {
                 return whim_prompt_no_memory(diag);
             }
         }

@@ -3,6 +3,9 @@
  * repository. */
 #include "unit/chat/prompt_fixture.h"
 
+#include "base/heap/budget.h"
+#include "base/json.h"
+
 /* A template that prints turns with one call only gets one for each. */
 static void turns_of_several_calls_are_split(void **state)
 {
@@ -221,6 +224,13 @@ static void arguments_are_texts_where_the_template_wants_them(void **state)
     assert_int_equal(make(*state, &w, &out, param, NULL), WHIM_ERR_OK);
     assert_false(out.open_name);
     whim_prompt_deinit(&out);
+    /* as tojson writes them: spaces behind what separates, the fewest digits that tell a number */
+    w.messages =
+        "[" USER
+        ", " CALL("{\\\"a\\\":[0.1,-2.5e-7,{\\\"b\\\":null}],\\\"c\\\":\\\"d:\\\\\\\",e\\\"}") "]";
+    expect(*state, &w,
+           "[user|>>>all\nq][assistant|>>>f\n{\"a\": [0.1, -2.5e-07, {\"b\": null}], "
+           "\"c\": \"d:\\\",e\"}]>>>");
     /* Python's text of an object is no JSON either */
     static const char python[] =
         "{{ tools }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
@@ -234,8 +244,28 @@ static void arguments_are_texts_where_the_template_wants_them(void **state)
     expect(*state, &p, "q{\"name\": \"f\", \"arguments\": {\"a\": \"b\"}}");
 }
 
+/* Nothing of it stays in the account of memory. */
+static void arguments_as_texts_are_given_back(void **state)
+{
+    static const char joins[] = "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or "
+                                "[] %}{{ '>>>' + c.function.name + '\n' + c.function.arguments }}"
+                                "{% endfor %}{% endfor %}{{ tools }}{{ '>>>' }}";
+    const wish w = {.tmpl = joins, .messages = CALL_TWICE, .thinking = -1};
+    int64_t taken = 0;
+    for (int i = 0; i < 2; i++) { /* what is made once and kept is there after the first */
+        whim_prompt out;
+        char param[128];
+        taken = whim_budget_taken_here();
+        assert_int_equal(make(*state, &w, &out, param, NULL), WHIM_ERR_OK);
+        assert_true(whim_budget_taken_here() > taken);
+        whim_prompt_deinit(&out);
+    }
+    assert_int_equal(whim_budget_taken_here(), taken);
+}
+
 int main(void)
 {
+    whim_json_count_memory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns_of_several_calls_are_split),
         cmocka_unit_test(ids_are_as_short_as_the_template_wants),
@@ -244,6 +274,7 @@ int main(void)
         cmocka_unit_test(thoughts_go_before_calls),
         cmocka_unit_test(written_values_say_what_they_are),
         cmocka_unit_test(arguments_are_texts_where_the_template_wants_them),
+        cmocka_unit_test(arguments_as_texts_are_given_back),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
