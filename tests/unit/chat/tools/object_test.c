@@ -51,6 +51,27 @@ static void apertus_rows(void **state)
     check_rows("apertus", rows, COUNT(rows));
 }
 
+/* Calls come in the middle of thoughts, which go on behind the results. */
+static void apertus_thoughts(void **state)
+{
+    (void)state;
+    static const whim_think_words inner = {"<|inner_prefix|>", "<|inner_suffix|>"};
+    static const row rows[] = {
+        {"<|inner_prefix|>a" LIST("{\"f\": {}}"), "r[a] 0:fargs[{}] end"},
+        {"<|inner_prefix|>a<|inner_suffix|>b" LIST("{\"f\": {}}"), "r[a]c[b] 0:fargs[{}] end"},
+        {"<|inner_prefix|>a<|inner_suffix|>b", "r[a]c[b]"},
+    };
+    json_t *tools = json_loads(tools_text, 0, NULL);
+    const whim_chat_parser_cfg cfg = {.format = {.tools = whim_tool_words_named("apertus"),
+                                                 .native_tools = true,
+                                                 .reasons = true,
+                                                 .think = &inner},
+                                      .parse_tools = true,
+                                      .tools = tools};
+    check_rows_of(&cfg, rows, COUNT(rows));
+    json_decref(tools);
+}
+
 #define CALL(name, args) "{\"name\": \"" name "\", \"parameters\": " args "}"
 
 /* The marks are dropped wherever they stand, and a call may begin behind either. */
@@ -96,6 +117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cohere_rows), cmocka_unit_test(apertus_rows),
-        cmocka_unit_test(llama4_rows), cmocka_unit_test(one_tag_rows)};
+        cmocka_unit_test(apertus_thoughts), cmocka_unit_test(llama4_rows),
+        cmocka_unit_test(one_tag_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
