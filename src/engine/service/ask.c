@@ -2,7 +2,6 @@
 /* What the rows of a choice are asked for: which tokens may come, which one must. A row behind
  * proposals is asked for what the plain step would ask for there: the choice walks along them as if
  * they had come, and back. */
-#include "chat/reasoning.h"
 #include "engine/service/inner.h"
 
 #include <string.h>
@@ -96,6 +95,14 @@ static bool mask_make(whim_choice *c, uint32_t *mask)
 
 /* --- walking ---------------------------------------------------------------------------------- */
 
+/* Whether the token is the last one of what opens reasoning. Its first token does not come again in
+ * it, so that a run that breaks off can only begin anew. */
+static bool opens(const whim_job *job, whim_think *t, int32_t id)
+{
+    t->n_opener = job->opener[t->n_opener] == id ? t->n_opener + 1 : job->opener[0] == id;
+    return t->n_opener == job->n_opener;
+}
+
 /* The token of the reasoning's end that is due after n_made others; -1: none is. */
 static int32_t due(const whim_choice *c, int64_t n_made)
 {
@@ -115,16 +122,12 @@ bool whim_choice_walk(whim_choice *c, int64_t n_made, int32_t id)
     }
     c->is_mask_made = false;
     if (!t->over && job->n_forced > 0) {
-        /* The tags are one token each in every published vocabulary. */
-        const whim_tokenizer *tok = job->service->cfg.tok;
-        const whim_think_words *words =
-            job->cfg.think_words != NULL ? job->cfg.think_words : &whim_think_words_known[0];
         t->n_forced += due(c, n_made) == id; /* one that is due and may come was forced */
-        if (!t->open && whim_tokenizer_find(tok, words->open) == id) {
+        if (!t->open && job->n_opener > 0 && opens(job, t, id)) {
             t->open = true;
             t->n_before = n_made + 1;
         }
-        t->over = whim_tokenizer_find(tok, words->close) == id || t->n_forced == job->n_forced;
+        t->over = job->closer == id || t->n_forced == job->n_forced;
     }
     return true;
 }

@@ -22,6 +22,7 @@
 
 /* How far the budget of an answer's reasoning is used up. */
 typedef struct whim_think {
+    int64_t n_opener; /* tokens of what opens it that came last */
     bool open;        /* it reasons */
     int64_t n_before; /* tokens that came before it did */
     int64_t n_forced; /* tokens of think_end that were forced */
@@ -70,6 +71,9 @@ struct whim_job {
     whim_sample_params prompt_params; /* of rows that tell log-probabilities of the prompt */
     const int32_t *forced;            /* [n_forced] think_end as tokens */
     int64_t n_forced;
+    const int32_t *opener; /* [n_opener] what opens reasoning that has a budget */
+    int64_t n_opener;
+    int32_t closer;        /* what ends it, one token in every published vocabulary */
     uint32_t *allowed;     /* [n_mask_word] cfg.allowed as bits; NULL: anything may come */
     whim_lookup predicted; /* where runs of the prediction stand */
     whim_choice *choices;  /* [cfg.n_choice] */

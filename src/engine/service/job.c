@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/heap/budget.h"
+#include "chat/reasoning.h"
 #include "engine/service/inner.h"
 
 #include <string.h>
@@ -66,25 +67,50 @@ static bool copies_make(whim_job *job)
                   whim_lookup_grow(&job->predicted, c->prediction, c->n_prediction));
 }
 
-static whim_err forced_make(whim_job *job, whim_diag *diag)
+/* A text as tokens, in the job's memory. */
+static whim_err tokens_make(whim_job *job, const char *text, const int32_t **out, int64_t *n,
+                            whim_diag *diag)
+{
+    whim_ids ids = {0};
+    whim_encode_opts opts = {.parse_special = true};
+    bool ok = true;
+    whim_err err = whim_tokenizer_encode(job->service->cfg.tok, text, (int64_t)strlen(text), &opts,
+                                         &ids, diag);
+    if (err == WHIM_ERR_OK) {
+        *out = copy(&job->arena, ids.ids, ids.n, (int64_t)sizeof *ids.ids, &ok);
+        *n = ids.n;
+    }
+    whim_ids_deinit(&ids);
+    return ok ? err : WHIM_ERR_NO_MEMORY;
+}
+
+/* Where the reasoning with a budget begins and ends: what opens it is one token or several. */
+static whim_err tags_make(whim_job *job, whim_diag *diag)
+{
+    const whim_tokenizer *tok = job->service->cfg.tok;
+    const whim_think_words *words =
+        job->cfg.think_words != NULL ? job->cfg.think_words : &whim_think_words_known[0];
+    int32_t whole = whim_tokenizer_find(tok, words->open);
+    job->closer = whim_tokenizer_find(tok, words->close);
+    if (whole < 0) {
+        return tokens_make(job, words->open, &job->opener, &job->n_opener, diag);
+    }
+    bool ok = true;
+    job->opener = copy(&job->arena, &whole, 1, (int64_t)sizeof whole, &ok);
+    job->n_opener = ok;
+    return ok ? WHIM_ERR_OK : WHIM_ERR_NO_MEMORY;
+}
+
+static whim_err think_make(whim_job *job, whim_diag *diag)
 {
     whim_job_cfg *c = &job->cfg;
     if (c->think_budget <= 0 || c->think_end == NULL) {
         c->think_budget = 0;
         return WHIM_ERR_OK;
     }
-    whim_ids ids = {0};
-    whim_encode_opts opts = {.parse_special = true};
-    bool ok = true;
-    whim_err err = whim_tokenizer_encode(job->service->cfg.tok, c->think_end,
-                                         (int64_t)strlen(c->think_end), &opts, &ids, diag);
-    if (err == WHIM_ERR_OK) {
-        job->forced = copy(&job->arena, ids.ids, ids.n, (int64_t)sizeof *ids.ids, &ok);
-        job->n_forced = ids.n;
-    }
-    whim_ids_deinit(&ids);
+    whim_err err = tokens_make(job, c->think_end, &job->forced, &job->n_forced, diag);
     c->think_end = NULL; /* the caller's */
-    return ok ? err : WHIM_ERR_NO_MEMORY;
+    return err == WHIM_ERR_OK ? tags_make(job, diag) : err;
 }
 
 static bool allowed_make(whim_job *job)
@@ -109,7 +135,7 @@ static whim_err job_fill(whim_job *job, whim_diag *diag)
     whim_sample_params_init(&job->prompt_params);
     job->prompt_params.want_logprob = true;
     job->prompt_params.n_logprob = job->cfg.prompt_logprobs;
-    WHIM_TRY(forced_make(job, diag));
+    WHIM_TRY(think_make(job, diag));
     job->choices =
         whim_arena_alloc_array(&job->arena, job->cfg.n_choice, (int64_t)sizeof *job->choices);
     if (job->choices == NULL) {

@@ -52,48 +52,107 @@ static int64_t first_new(const answer *a)
     return at;
 }
 
-static void count_from_the_tag(void **state, const whim_think_words *around)
+/* A vocabulary of "<E>" and of these two tags, the second of which may be NULL. */
+static whim_tokenizer *open_tags(const char *const tags[2], const int32_t ids[2])
 {
-    static const int32_t end[] = {0, 1, 2};
-    answer a, held;
     whim_diag diag = {""};
     whim_str json = {0};
     whim_tokenizer *tok;
-    whim_service_cfg service_cfg = {
-        .engine = engine, .max_seqs = MAX_SEQS, .max_step_tokens = STEP, .max_outs = OUTS};
-    whim_job_cfg cfg = job_cfg(0, 20, 40);
-    assert_int_equal(whim_service_create(&service_cfg, &service, &diag), WHIM_ERR_OK);
-    read_all(submit(&cfg), &a);
-    stop(state);
-    int64_t at = first_new(&a);
-    whim_str_printf(&json,
-                    "{\"added_tokens\":[{\"id\":%d,\"content\":\"%s\",\"single_word\":false,"
-                    "\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}],"
-                    "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\","
+    for (int i = 0; i < 2 && tags[i] != NULL; i++) {
+        whim_str_printf(&json,
+                        "%s{\"id\":%d,\"content\":\"%s\",\"single_word\":false,"
+                        "\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}",
+                        i == 0 ? "{\"added_tokens\":[" : ",", ids[i], tags[i]);
+    }
+    whim_str_append(&json,
+                    "],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\","
                     "\"add_prefix_space\":false,\"use_regex\":true},\"post_processor\":null,"
                     "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
-                    "\"ignore_merges\":true,\"merges\":[],\"vocab\":{\"<\":0,\"E\":1,\">\":2}}}",
-                    a.ids[0][at], around->open);
-    assert_int_equal(open_text(whim_str_text(&json), json.len, &tok, &diag), WHIM_ERR_OK);
-    service_cfg.tok = tok;
-    assert_int_equal(whim_service_create(&service_cfg, &service, &diag), WHIM_ERR_OK);
-    cfg.think_budget = 2;
+                    "\"ignore_merges\":true,\"merges\":[],\"vocab\":{\"<\":0,\"E\":1,\">\":2}}}");
+    if (open_text(whim_str_text(&json), json.len, &tok, &diag) != WHIM_ERR_OK) {
+        fail_msg("%s", diag.text);
+    }
+    whim_str_deinit(&json);
+    return tok;
+}
+
+enum { N_ANSWER = 40, N_BUDGET = 2 };
+
+/* An answer whose thoughts stand behind tags of these tokens. */
+static void read_thinking(void **state, const whim_think_words *around, const char *const tags[2],
+                          const int32_t ids[2], answer *a)
+{
+    whim_diag diag = {""};
+    whim_service_cfg service_cfg = {.engine = engine,
+                                    .tok = open_tags(tags, ids),
+                                    .max_seqs = MAX_SEQS,
+                                    .max_step_tokens = STEP,
+                                    .max_outs = OUTS};
+    whim_job_cfg cfg = job_cfg(0, 20, N_ANSWER);
+    cfg.think_budget = N_BUDGET;
     cfg.think_end = "<E>";
     cfg.think_words = around;
-    read_all(submit(&cfg), &held);
-    int64_t until = at + 1 + cfg.think_budget;
-    assert_memory_equal(held.ids[0], a.ids[0], (size_t)until * sizeof(int32_t));
-    assert_memory_equal(held.ids[0] + until, end, sizeof end);
+    assert_int_equal(whim_service_create(&service_cfg, &service, &diag), WHIM_ERR_OK);
+    read_all(submit(&cfg), a);
     stop(state);
-    whim_tokenizer_close(tok);
-    whim_str_deinit(&json);
+    whim_tokenizer_close((whim_tokenizer *)service_cfg.tok);
+}
+
+static void read_free(void **state, answer *a)
+{
+    whim_diag diag = {""};
+    whim_service_cfg service_cfg = {
+        .engine = engine, .max_seqs = MAX_SEQS, .max_step_tokens = STEP, .max_outs = OUTS};
+    whim_job_cfg cfg = job_cfg(0, 20, N_ANSWER);
+    assert_int_equal(whim_service_create(&service_cfg, &service, &diag), WHIM_ERR_OK);
+    read_all(submit(&cfg), a);
+    stop(state);
+}
+
+/* The two are the same until the budget is used up, and then the end comes. */
+static void assert_ended(const answer *held, const answer *a, int64_t n_before)
+{
+    static const int32_t end[] = {0, 1, 2};
+    int64_t until = n_before + N_BUDGET;
+    assert_memory_equal(held->ids[0], a->ids[0], (size_t)until * sizeof(int32_t));
+    assert_memory_equal(held->ids[0] + until, end, sizeof end);
 }
 
 /* Tokens before the reasoning are none of it. */
 static void the_budget_counts_from_the_tag(void **state)
 {
-    count_from_the_tag(state, &whim_think_words_known[0]);
-    count_from_the_tag(state, &whim_think_words_known[1]);
+    answer a, held;
+    read_free(state, &a);
+    int64_t at = first_new(&a);
+    for (int i = 0; i < 2; i++) {
+        const whim_think_words *around = &whim_think_words_known[i];
+        const char *const tags[2] = {around->open, NULL};
+        read_thinking(state, around, tags, &a.ids[0][at], &held);
+        assert_ended(&held, &a, at + 1);
+    }
+}
+
+/* A tag may be several tokens, of which the first begins other things, too. */
+static void the_tag_may_be_several_tokens(void **state)
+{
+    static const whim_think_words around = {"<|channel>thought", "<channel|>"};
+    static const char *const tags[2] = {"<|channel>", "thought"};
+    answer a, held;
+    read_free(state, &a);
+    int64_t at = first_new(&a);
+    int32_t ids[2] = {a.ids[0][at], a.ids[0][at + 1]};
+    assert_true(at + 1 < a.n[0] && ids[1] > 2 && ids[1] != ids[0]);
+    read_thinking(state, &around, tags, ids, &held);
+    assert_ended(&held, &a, at + 2);
+    for (bool is_there = true; is_there;) { /* one that never comes */
+        ids[1]++;
+        is_there = false;
+        for (int64_t i = 0; i < a.n[0]; i++) {
+            is_there = is_there || a.ids[0][i] == ids[1];
+        }
+    }
+    read_thinking(state, &around, tags, ids, &held);
+    assert_memory_equal(held.ids[0], a.ids[0], N_ANSWER * sizeof(int32_t));
 }
 
 /* A service whose model writes with the vocabulary `tok`, and a grammar for it. */
@@ -231,6 +290,7 @@ int main(void)
         cmocka_unit_test(a_grammar_may_not_fit_a_list_of_tokens),
         cmocka_unit_test(reasoning_has_a_budget),
         cmocka_unit_test(the_budget_counts_from_the_tag),
+        cmocka_unit_test(the_tag_may_be_several_tokens),
         cmocka_unit_test(the_budget_waits_for_the_grammar),
         cmocka_unit_test(a_choice_that_fails_is_alone),
     };
