@@ -132,29 +132,35 @@ static void calls_tell_their_words(void **state)
 }
 
 static const struct {
-    const char *name, *tools;
+    const char *name, *tools, *think; /* what opens thoughts */
     whim_chat_format is;
 } template_rows[] = {
-    {"qwen3", "hermes", {NULL, true, true, false, false, true, "enable_thinking"}},
-    {"qwen35", "xml", {NULL, true, true, false, false, true, "enable_thinking"}},
-    {"qwen3coder", "xml", {NULL, true, true, false, false, false, NULL}},
-    {"minimax", "invoke", {NULL, true, true, false, false, true, NULL}},
-    {"smollm2", "hermes", {NULL, false, false, false, false, false, NULL}},
-    {"llama3", "llama3", {NULL, true, true, true, false, false, NULL}},
-    {"mistral", "calls-list", {NULL, true, true, false, true, false, NULL}},
-    {"hermes", "hermes", {NULL, true, true, false, false, false, NULL}},
-    {"mistral_args", "calls-args", {NULL, true, true, false, false, true, NULL}},
-    {"functionary", "functionary", {NULL, true, true, false, false, false, NULL}},
-    {"glm45", "pairs", {NULL, true, true, false, false, true, "enable_thinking"}},
-    {"deepseek_v31", "deepseek", {NULL, true, true, false, false, true, "thinking"}},
-    {"harmony", "harmony", {NULL, true, true, true, false, false, NULL}},
-    {"gemma4", "marked", {NULL, true, true, false, false, true, "enable_thinking"}},
-    {"command_r7b", "cohere", {NULL, true, true, false, false, true, "enable_thinking"}},
-    {"functionary_v32", "functionary-v3", {NULL, true, true, false, false, false, NULL}},
-    {"apertus", "apertus", {NULL, true, true, false, false, false, "enable_thinking"}},
-    {"llama4", "llama4", {NULL, true, true, false, false, false, NULL}},
-    {"glm4", "hermes", {NULL, false, true, true, false, false, NULL}},
-    {NULL, "hermes", {NULL, false, false, false, false, false, NULL}},
+    {"qwen3", "hermes", "<think>", {NULL, true, true, false, false, true, "enable_thinking"}},
+    {"qwen35", "xml", "<think>", {NULL, true, true, false, false, true, "enable_thinking"}},
+    {"qwen3coder", "xml", NULL, {NULL, true, true, false, false, false, NULL}},
+    {"minimax", "invoke", "<think>", {NULL, true, true, false, false, true, NULL}},
+    {"smollm2", "hermes", NULL, {NULL, false, false, false, false, false, NULL}},
+    {"llama3", "llama3", NULL, {NULL, true, true, true, false, false, NULL}},
+    {"mistral", "calls-list", NULL, {NULL, true, true, false, true, false, NULL}},
+    {"hermes", "hermes", NULL, {NULL, true, true, false, false, false, NULL}},
+    {"mistral_args", "calls-args", "[THINK]", {NULL, true, true, false, false, true, NULL}},
+    {"functionary", "functionary", NULL, {NULL, true, true, false, false, false, NULL}},
+    {"glm45", "pairs", "<think>", {NULL, true, true, false, false, true, "enable_thinking"}},
+    {"deepseek_v31", "deepseek", "<think>", {NULL, true, true, false, false, true, "thinking"}},
+    {"harmony", "harmony", NULL, {NULL, true, true, true, false, false, NULL}},
+    {"gemma4",
+     "marked",
+     "<|channel>thought",
+     {NULL, true, true, false, false, true, "enable_thinking"}},
+    {"command_r7b",
+     "cohere",
+     "<|START_THINKING|>",
+     {NULL, true, true, false, false, true, "enable_thinking"}},
+    {"functionary_v32", "functionary-v3", NULL, {NULL, true, true, false, false, false, NULL}},
+    {"apertus", "apertus", NULL, {NULL, true, true, false, false, false, "enable_thinking"}},
+    {"llama4", "llama4", NULL, {NULL, true, true, false, false, false, NULL}},
+    {"glm4", "hermes", NULL, {NULL, false, true, true, false, false, NULL}},
+    {NULL, "hermes", NULL, {NULL, false, false, false, false, false, NULL}},
 };
 
 static bool same_word(const char *a, const char *b)
@@ -174,12 +180,14 @@ static void templates_tell_their_form(void **state)
                 : json_string_value(json_object_get(json_object_get(file, "templates"), name));
         assert_true(source != NULL || name == NULL);
         const whim_chat_format is = detect(name, source), *want = &template_rows[i].is;
+        const char *think = is.reasons ? whim_chat_format_think(&is)->open : NULL;
         if (strcmp(is.tools->name, template_rows[i].tools) != 0 ||
             is.native_tools != want->native_tools || is.prints_tools != want->prints_tools ||
             is.one_call != want->one_call || is.short_ids != want->short_ids ||
-            is.reasons != want->reasons || !same_word(is.thinking_switch, want->thinking_switch)) {
-            fail_msg("%s: %s %d %d %d %d %d %s", name, is.tools->name, is.native_tools,
-                     is.prints_tools, is.one_call, is.short_ids, is.reasons,
+            is.reasons != want->reasons || !same_word(think, template_rows[i].think) ||
+            !same_word(is.thinking_switch, want->thinking_switch)) {
+            fail_msg("%s: %s %d %d %d %d %s %s", name, is.tools->name, is.native_tools,
+                     is.prints_tools, is.one_call, is.short_ids, think != NULL ? think : "-",
                      is.thinking_switch != NULL ? is.thinking_switch : "-");
         }
     }
