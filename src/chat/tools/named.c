@@ -94,11 +94,15 @@ static bool name_is_good(const whim_chat_parser *p)
             whim_tool_function(p->cfg.tools, whim_str_text(name)) != NULL);
 }
 
-/* What follows is for the user: neither a call nor the end of one. */
+/* What follows is for the user: neither a call nor the end of one. It goes on a line of its own
+ * behind what was said. */
 static void speak(whim_chat_parser *p)
 {
     whim_tool_leave(p);
     p->after_call = false;
+    if (p->said) {
+        (void)whim_tool_hold(p, "\n", 1); /* goes out with the text that follows */
+    }
 }
 
 static void name_step(whim_chat_parser *p, char c)

@@ -52,7 +52,9 @@ static void addressed_rows(void **state)
         {"f\n{\"i\": 1}", " 0:fargs[{\"i\": 1}] end"},
         {"all\nLet me see.\n>>>f\n{\"s\": \">>>all\\n\"}>>>f\n {}",
          "c[Let me see.] 0:fargs[{\"s\": \">>>all\\n\"}] end 1:fargs[{}] end"},
-        {"f\n{}>>>all\nDone.>>>all\nYes.", " 0:fargs[{}] endc[Done.Yes.]"},
+        {"f\n{}>>>all\nDone.>>>all\nYes.", " 0:fargs[{}] endc[Done.\nYes.]"},
+        {"all\nA.\n>>>all\n B.\n>>>all\n\n>>>f\n{}", "c[A.\n B.] 0:fargs[{}] end"},
+        {"all\n>>>all\nA.>>>f\n{}>>>all\nB.", "c[A.] 0:fargs[{}] endc[\nB.]"},
         /* Python's prompt is the mark, too */
         {"all\n>>> f\n1\n>>>g\n{}", "c[>>> f\n1\n>>>g\n{}]"},
         /* what is for nobody that is known is content, and so is what has no name */
