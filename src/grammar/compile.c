@@ -246,8 +246,8 @@ static void fail_impossible(whim_grammar_builder *b)
                      ? "no answer can satisfy what is asked for"
                      : "no answer that this model's tokens can write satisfies what is asked for",
                  b->impossible.text[0] != '\0' ? ": " : "", b->impossible.text,
-                 *key != '\0' ? " (unless it is the opposite of " : "", key,
-                 *key != '\0' ? ", which is not supported)" : "");
+                 *key != '\0' ? " (perhaps because the opposite of " : "", key,
+                 *key != '\0' ? " is not supported)" : "");
 }
 
 static bool compile(whim_grammar_builder *b, int32_t root, whim_grammar *g)
