@@ -95,6 +95,11 @@ def make_possible(body):
     for key in ("tools", "response_format", "text", "output_config", "output_format"):
         if key in body:
             body[key] = with_good_schemas(body[key])
+    form = body.get("response_format") or {}
+    if form.get("type") in ("json", "json_object") and "value" in form:
+        form["value"] = SCHEMA
+    elif form.get("type") == "regex":
+        form["value"] = "[a-z]{1,4}"
     body["tools"] = name_tools(body.get("tools"), "tool")
     has_tool = any(t.get("type") in (None, "function", "custom") for t in body["tools"] or [])
     body["tool_choice"] = name_tools(body.get("tool_choice"), "tool") if has_tool else None
