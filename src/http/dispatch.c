@@ -75,12 +75,13 @@ static void fill_request(whim_exchange *ex)
     }
 }
 
-/* The line of the log, not oftener than now and then: anybody can send what is no request.
- * There is no route: the target may be what is wrong. */
-static void log_refusal(whim_http *http, const whim_exchange *ex, int status, const char *message)
+/* The line of the log, not oftener than now and then: anybody can send what is no request. One that
+ * waited was let in, and has its line. There is no route: the target may be what is wrong. */
+static void log_refusal(whim_http *http, const whim_exchange *ex, bool waited, int status,
+                        const char *message)
 {
-    int64_t held_back;
-    if (!whim_log_allow(&http->refuse_limit, LOG_EVERY_NS, &held_back)) {
+    int64_t held_back = 0;
+    if (!waited && !whim_log_allow(&http->refuse_limit, LOG_EVERY_NS, &held_back)) {
         return;
     }
     const char *method = ex->request.is_head ? "HEAD" : ex->request.method;
@@ -101,11 +102,8 @@ static void await_reply(whim_http *http, whim_conn *conn, int64_t deadline_ns)
     whim_conn_deadline(http, conn, deadline_ns);
 }
 
-void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *message)
+static void refuse(whim_http *http, whim_conn *conn, bool waited, int status, const char *message)
 {
-    if (conn->ex == NULL && !begin_exchange(http, conn)) {
-        return;
-    }
     whim_exchange *ex = conn->ex;
     fill_request(ex);
     ex->keeps_alive = false;
@@ -117,9 +115,16 @@ void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *
     whim_str body = {0};
     status = http->cfg.error_body(http->cfg.ctx, ex->request.path, status, message, ex->request_id,
                                   &body);
-    log_refusal(http, ex, status, message);
+    log_refusal(http, ex, waited, status, message);
     whim_exchange_reply_json(ex, status, &body);
     whim_str_deinit(&body);
+}
+
+void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *message)
+{
+    if (conn->ex != NULL || begin_exchange(http, conn)) {
+        refuse(http, conn, false, status, message);
+    }
 }
 
 /* In place of the exchange that waits: it is another thread's. */
@@ -132,7 +137,13 @@ static bool replace_exchange(whim_http *http, whim_conn *conn)
     bool ok = begin_exchange(http, conn);
     if (ok) {
         whim_exchange *ex = conn->ex;
+        const char *method = old->request.is_head ? "HEAD" : old->request.method;
         conn->place = place;
+        ex->start_ns = old->start_ns;
+        ex->headers = old->gate_headers;
+        old->gate_headers = (whim_str){0};
+        whim_str_append_n(&ex->parser.head, method, (int64_t)strlen(method) + 1);
+        ex->parser.target = ex->parser.head.len;
         memcpy(ex->request_id, old->request_id, sizeof ex->request_id);
         memcpy(ex->client, old->client, sizeof ex->client);
         atomic_store(&ex->notes.route, atomic_load(&old->notes.route));
@@ -152,11 +163,10 @@ void whim_conn_refuse_waiting(whim_http *http, whim_conn *conn, int status, cons
         return;
     }
     if (!whim_http_take_back(http, conn->ex)) {
-        atomic_store(&conn->ex->n_leaving, held);
-        atomic_fetch_add(&http->bodies->n_leaving, held);
+        whim_exchange_leave(conn->ex, held);
     }
     if (replace_exchange(http, conn)) {
-        whim_conn_refuse(http, conn, status, message);
+        refuse(http, conn, true, status, message);
     }
 }
 
@@ -228,6 +238,7 @@ static void on_head(whim_http *http, whim_conn *conn, bool has_body)
         await_reply(http, conn, 0);
         return;
     }
+    whim_str_append_n(&ex->gate_headers, whim_str_text(&ex->headers), ex->headers.len);
     ex->is_let_in = true;
     ex->keeps_alive = keeps_alive;
     if (!has_memory(http, conn)) {

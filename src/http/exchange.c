@@ -99,12 +99,16 @@ void whim_exchange_drop_body(whim_exchange *ex)
     atomic_fetch_sub(&ex->bodies->n_bytes, ex->n_counted);
     pthread_mutex_lock(&ex->lock);
     const int64_t n_out = ex->out.cap;
+    const int64_t n_body = atomic_exchange(&ex->n_body, 0);
+    if (ex->n_leaving > 0) {
+        ex->n_leaving -= n_body;
+        atomic_fetch_sub(&ex->bodies->n_leaving, n_body);
+    }
     pthread_mutex_unlock(&ex->lock);
     if (ex->n_counted > WHIM_HTTP_TIDY_BODY || n_out > WHIM_HTTP_TIDY_BODY) {
         atomic_store(&ex->bodies->was_large, true);
     }
     ex->n_counted = 0;
-    atomic_store(&ex->n_body, 0);
 }
 
 void whim_exchange_unref(whim_exchange *ex)
@@ -113,10 +117,11 @@ void whim_exchange_unref(whim_exchange *ex)
         return;
     }
     whim_exchange_drop_body(ex);
-    atomic_fetch_sub(&ex->bodies->n_leaving, atomic_load(&ex->n_leaving));
+    atomic_fetch_sub(&ex->bodies->n_leaving, ex->n_leaving);
     whim_http_parser_deinit(&ex->parser);
     whim_bodies_unref(ex->bodies);
     whim_str_deinit(&ex->headers);
+    whim_str_deinit(&ex->gate_headers);
     whim_str_deinit(&ex->out);
     pthread_mutex_destroy(&ex->lock);
     whim_free(ex);
@@ -135,8 +140,17 @@ bool whim_exchange_silence(whim_exchange *ex)
     pthread_mutex_lock(&ex->lock);
     bool is_silent = ex->reply == WHIM_REPLY_NONE;
     ex->conn = is_silent ? NULL : ex->conn;
+    atomic_store(&ex->gave_way, is_silent);
     pthread_mutex_unlock(&ex->lock);
     return is_silent;
+}
+
+void whim_exchange_leave(whim_exchange *ex, int64_t held)
+{
+    pthread_mutex_lock(&ex->lock);
+    ex->n_leaving = held + atomic_load(&ex->n_body);
+    atomic_fetch_add(&ex->bodies->n_leaving, ex->n_leaving);
+    pthread_mutex_unlock(&ex->lock);
 }
 
 void whim_exchange_detach(whim_exchange *ex)
@@ -172,6 +186,13 @@ void whim_exchange_on_close(whim_exchange *ex, void (*fn)(void *ctx, bool gone),
 }
 
 /* --- sending, under the lock ------------------------------------------------------------------ */
+
+static _Thread_local int64_t queued_here;
+
+int64_t whim_exchange_queued_here(void)
+{
+    return queued_here;
+}
 
 static int64_t flush(whim_exchange *ex)
 {
@@ -239,12 +260,14 @@ static void put(whim_exchange *ex, struct iovec *parts, int n_part)
     int64_t sent = ex->is_broken                        ? -1
                    : had_queue || ex->conn->tls != NULL ? 0
                                                         : send_now(ex, parts, n_part);
+    const int64_t before = whim_budget_taken_here();
     for (int i = 0; i < n_part && sent >= 0; i++) {
         int64_t n = (int64_t)parts[i].iov_len;
         int64_t skip = sent < n ? sent : n;
         whim_str_append_n(&ex->out, (const char *)parts[i].iov_base + skip, n - skip);
         sent -= skip;
     }
+    queued_here += whim_budget_taken_here() - before;
     ex->is_broken = sent < 0 || ex->out.failed;
     ex->read_ns = had_queue ? ex->read_ns : whim_clock_ns();
     if (ex->is_broken || (ex->out.len > 0 && !had_queue)) {
@@ -406,4 +429,9 @@ int whim_exchange_status(const whim_exchange *ex)
 int64_t whim_exchange_start_ns(const whim_exchange *ex)
 {
     return ex->start_ns;
+}
+
+bool whim_exchange_gave_way(const whim_exchange *ex)
+{
+    return atomic_load(&ex->gave_way);
 }

@@ -25,7 +25,7 @@
  *     whole and was not read for a second.
  *  7. Where memory for requests is short, the client that holds most of it makes room for a request
  *     of one that holds less: its unfinished requests, then those of whose reply nothing is said,
- *     the newest first, get 503.
+ *     the newest first, get 503. One whose head is unfinished is closed without a word.
  * Threads: handlers run on the server's handler threads; exchange calls from any thread. */
 #ifndef WHIM_HTTP_HTTP_H
 #define WHIM_HTTP_HTTP_H
@@ -192,8 +192,9 @@ typedef struct whim_exchange_notes {
 } whim_exchange_notes;
 whim_exchange_notes *whim_exchange_get_notes(whim_exchange *ex);
 
-/* For the log at its end. */
+/* For the log at its end. One that gave way (invariant 7) has its line already. */
 int whim_exchange_status(const whim_exchange *ex);
+bool whim_exchange_gave_way(const whim_exchange *ex);
 int64_t whim_exchange_start_ns(const whim_exchange *ex);
 
 #endif

@@ -80,8 +80,9 @@ struct whim_exchange {
     whim_bodies *bodies;
     int64_t n_counted; /* bytes that this one has in bodies; of the I/O thread */
     /* What it takes beside its head and its reply, when it is there as a whole: its body, what its
-     * handler made and left; and what it holds after it gave way. */
-    atomic_llong n_body, n_kept, n_leaving;
+     * handler made and left; and what it holds after it gave way, under the lock. */
+    atomic_llong n_body, n_kept;
+    int64_t n_leaving;
     /* Set before the gate, constant from then on. */
     whim_http_parser parser;
     whim_http_request request;
@@ -89,6 +90,7 @@ struct whim_exchange {
     int64_t start_ns;
     bool has_head;  /* the head came whole */
     bool is_let_in; /* counted in n_let_in, and not yet handed to a handler; of the I/O thread */
+    whim_str gate_headers; /* of the reply, as the gate left them; of the I/O thread */
     /* Of the thread that answers. */
     whim_exchange_notes notes;
     whim_str headers;
@@ -112,7 +114,7 @@ struct whim_exchange {
     whim_exchange *wake_next, *work_next;
     bool is_waking;
     int64_t work_number; /* the order in which requests were complete */
-    atomic_bool is_queued;
+    atomic_bool is_queued, gave_way;
 };
 
 /* Exchanges in order. */
@@ -239,7 +241,8 @@ int64_t whim_conn_parse(whim_http *http, whim_conn *conn, const char *bytes, int
  * DEAD now. */
 void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *message);
 /* The same for a request that is there as a whole and waits: whoever has it learns that its client
- * has gone, and `held` bytes will be free when he has let go. Nothing where its reply has begun. */
+ * has gone, and its body and `held` bytes will be free when he has let go. Nothing where its reply
+ * has begun. */
 void whim_conn_refuse_waiting(whim_http *http, whim_conn *conn, int status, const char *message,
                               int64_t held);
 
@@ -305,8 +308,14 @@ void whim_bodies_unref(whim_bodies *bodies);
 int64_t whim_exchange_flush(whim_exchange *ex);
 /* Queue or send bytes that are no part of the reply (100 Continue). */
 void whim_exchange_send_raw(whim_exchange *ex, const char *bytes);
-/* Nothing is said on its connection from now on; false: the reply has begun. I/O thread. */
+/* It gives way: nothing is said on its connection from now on; false: the reply has begun. I/O
+ * thread. */
 bool whim_exchange_silence(whim_exchange *ex);
+/* One that gave way, and that somebody has: its body and `held` bytes count as leaving until they
+ * are free. I/O thread. */
+void whim_exchange_leave(whim_exchange *ex, int64_t held);
+/* Bytes that this thread has put into queues of replies, which count there. */
+int64_t whim_exchange_queued_here(void);
 /* Off its connection: calls on_close and drops the connection's reference. I/O thread. */
 void whim_exchange_detach(whim_exchange *ex);
 

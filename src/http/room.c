@@ -4,7 +4,7 @@
 #include "base/heap/budget.h"
 #include "http/internal.h"
 
-static const char greedy[] = "memory is short, and this client holds most of it";
+static const char greedy[] = "memory is short, and this client holds much of it";
 
 static bool is_within(int32_t share, int64_t bytes)
 {
@@ -29,19 +29,22 @@ static int64_t body_of(const whim_conn *conn)
                                           : conn->ex->parser.body.cap;
 }
 
+/* Of its exchange, but for the body. */
+static int64_t beside_body(whim_exchange *ex)
+{
+    const whim_http_parser *p = &ex->parser;
+    int64_t n = (int64_t)sizeof *ex + p->head.cap + p->cap_field * (int64_t)sizeof *p->fields;
+    n += ex->gate_headers.cap + atomic_load(&ex->n_kept);
+    pthread_mutex_lock(&ex->lock);
+    n += ex->out.cap;
+    pthread_mutex_unlock(&ex->lock);
+    return n;
+}
+
 static int64_t held_by(const whim_conn *conn)
 {
-    whim_exchange *ex = conn->ex;
     int64_t n = (int64_t)sizeof *conn + conn->pending.cap;
-    if (ex != NULL) {
-        const whim_http_parser *p = &ex->parser;
-        n += (int64_t)sizeof *ex + p->head.cap + p->cap_field * (int64_t)sizeof *p->fields;
-        n += body_of(conn) + atomic_load(&ex->n_kept);
-        pthread_mutex_lock(&ex->lock);
-        n += ex->out.cap;
-        pthread_mutex_unlock(&ex->lock);
-    }
-    return n;
+    return n + (conn->ex != NULL ? body_of(conn) + beside_body(conn->ex) : 0);
 }
 
 /* What each client's connections hold. */
@@ -66,13 +69,22 @@ typedef enum givers {
     GIVE_SOON /* those, too, that a handler or the model has, and of whose reply nothing is said */
 } givers;
 
+/* It is answered whatever is short. None has a body, or a flood could call itself one. */
+static bool is_probe(const whim_exchange *ex)
+{
+    return whim_http_is_always_answered(ex->request.path) && atomic_load(&ex->n_body) == 0;
+}
+
 static bool may_give(const whim_conn *conn, givers which)
 {
     if (conn->state == WHIM_CONN_HEAD || conn->state == WHIM_CONN_BODY) {
         return true;
     }
-    if (conn->state != WHIM_CONN_REPLY || atomic_load(&conn->ex->is_queued)) {
-        return conn->state == WHIM_CONN_REPLY;
+    if (conn->state != WHIM_CONN_REPLY || is_probe(conn->ex)) {
+        return false;
+    }
+    if (atomic_load(&conn->ex->is_queued)) {
+        return true;
     }
     pthread_mutex_lock(&conn->ex->lock);
     bool is_silent = conn->ex->reply == WHIM_REPLY_NONE;
@@ -108,12 +120,18 @@ static whim_conn *greediest(const whim_http *http, const shares *all, const whim
     return best;
 }
 
+/* What is on its way already. It helps only one that can wait for it. */
+static int64_t leaving_for(const whim_http *http, givers which)
+{
+    return which == GIVE_SOON ? atomic_load(&http->bodies->n_leaving) : 0;
+}
+
 /* Whether it would be enough if all who hold more gave all that they can. */
 static bool may_help(const whim_http *http, const shares *all, const whim_conn *own, givers which,
                      int32_t share, int64_t more)
 {
     const int32_t self = client_of(own);
-    int64_t others = 0;
+    int64_t others = leaving_for(http, which);
     for (const whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
         bool is_greedier =
             client_of(conn) != self && all->bytes[client_of(conn)] >= all->bytes[self] + more;
@@ -130,7 +148,7 @@ static void give_way(whim_http *http, whim_conn *conn)
         whim_conn_refuse(http, conn, 503, greedy);
         whim_exchange_drop_body(conn->ex);
     } else {
-        whim_conn_refuse_waiting(http, conn, 503, greedy, held_by(conn));
+        whim_conn_refuse_waiting(http, conn, 503, greedy, beside_body(conn->ex));
     }
 }
 
@@ -142,7 +160,7 @@ static void make_room(whim_http *http, whim_conn *conn, givers which, int32_t sh
     if (!may_help(http, &all, conn, which, share, more)) {
         return;
     }
-    while (!is_within(share, more - atomic_load(&http->bodies->n_leaving)) &&
+    while (!is_within(share, more - leaving_for(http, which)) &&
            (other = greediest(http, &all, conn, which, more)) != NULL) {
         all.bytes[client_of(other)] -= held_by(other);
         give_way(http, other);

@@ -178,12 +178,18 @@ int32_t whim_http_share(bool is_slow, int64_t n_body)
                                                     : WHIM_BUDGET_WHOLE;
 }
 
+/* What this thread has taken and not given back, but for what waits to be sent. */
+static int64_t taken_here(void)
+{
+    return whim_budget_taken_here() - whim_exchange_queued_here();
+}
+
 /* What the handler left behind, beside what its turns did, is the request's. Of one that was put
  * off, whoever handles it then says so. */
 static void note_kept(const worker *w, whim_exchange *ex, int64_t before, int64_t n_body)
 {
     int64_t dropped = n_body - atomic_load(&ex->n_body);
-    int64_t n = whim_budget_taken_here() - w->n_inside - before + dropped;
+    int64_t n = taken_here() - w->n_inside - before + dropped;
     atomic_store(&ex->n_kept, n > 0 ? n : 0);
 }
 
@@ -196,7 +202,7 @@ static void handle(worker *w, whim_exchange *ex)
     const bool is_slow = ex->request.is_slow, is_large = ex->request.n_body > WHIM_HTTP_LARGE_BODY;
     const int64_t put_off_ns = ex->request.put_off_ns;
     if (!is_over) { /* else nobody waits for the reply any more */
-        const int64_t before = whim_budget_taken_here() - w->n_inside;
+        const int64_t before = taken_here() - w->n_inside;
         const int64_t n_body = atomic_load(&ex->n_body);
         int32_t had = whim_budget_share(whim_http_is_always_answered(ex->request.path)
                                             ? 0
@@ -228,11 +234,11 @@ static void give_turn(void *ctx)
     whim_exchange *ex = w->http->work_stop ? NULL : pop_fair(NULL, &w->http->slow_work, w->n_taken);
     pthread_mutex_unlock(&w->http->work_lock);
     if (ex != NULL) {
-        const int64_t before = whim_budget_taken_here();
+        const int64_t before = taken_here();
         w->is_inside = true;
         handle(w, ex);
         w->is_inside = false;
-        w->n_inside += whim_budget_taken_here() - before;
+        w->n_inside += taken_here() - before;
     }
 }
 

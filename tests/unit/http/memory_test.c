@@ -4,16 +4,25 @@
 #include "base/alloc.h"
 #include "base/heap/budget.h"
 #include "http/internal.h"
+#include "server/api.h"
 #include "unit/http/http_fixture.h"
 
 enum { MIB = 1 << 20, BUDGET = 64 * MIB, BODY = 14 * MIB, HUGE = 30 * MIB, UNREAD = 12 * MIB };
 
 static fixture f;
+static FILE *log_file;
+static whim_log request_log;
 
 static int open_it(void **state)
 {
     (void)state;
-    fixture_open(&f, &(whim_http_cfg){.n_handler = 4, .limits.body_ns = 600 * WHIM_NS_PER_S});
+    log_file = tmpfile();
+    assert_non_null(log_file);
+    whim_log_init(&request_log, fileno(log_file), WHIM_LOG_INFO);
+    fixture_open(&f, &(whim_http_cfg){.n_handler = 4,
+                                      .limits.header_ns = 600 * WHIM_NS_PER_S,
+                                      .limits.body_ns = 600 * WHIM_NS_PER_S,
+                                      .log = &request_log});
     whim_budget_set(BUDGET);
     return 0;
 }
@@ -23,6 +32,8 @@ static int close_it(void **state)
     (void)state;
     whim_budget_set(0);
     fixture_close(&f);
+    whim_log_deinit(&request_log);
+    fclose(log_file);
     return 0;
 }
 
@@ -84,10 +95,10 @@ static int dial_as(const char *source)
     return fd;
 }
 
-/* A client's bodies that never end keep no other client's out. */
-static void test_endless_bodies(void **state)
+/* A client's bodies that never end keep no other client's out, whatever is leaving: a body that
+ * grows needs its memory now. */
+static void endless_bodies(int64_t n_leaving)
 {
-    (void)state;
     enum { N = 9, EACH = 4 * MIB - 4096 };
     int fds[N];
     char *body = calloc(1, EACH);
@@ -99,14 +110,23 @@ static void test_endless_bodies(void **state)
     free(body);
     assert_true(used_reaches(N * 4 * (int64_t)MIB - MIB));
     int fd = dial(&f);
+    atomic_fetch_add(&f.http->bodies->n_leaving, n_leaving);
     say_body(fd, "/info", 5 * MIB);
     assert_true(hear(&f, fd, "\r\n\r\n"));
     assert_int_equal(status_of(f.text), 200);
+    atomic_fetch_sub(&f.http->bodies->n_leaving, n_leaving);
     close(fd);
     for (int i = 0; i < N; i++) {
         close(fds[i]);
     }
     assert_true(used_falls_below(MIB));
+}
+
+static void test_endless_bodies(void **state)
+{
+    (void)state;
+    endless_bodies(0);
+    endless_bodies(BUDGET);
 }
 
 /* Nor do its many small ones, which are no large body each. */
@@ -213,14 +233,15 @@ static void flood_begin(flood *all, const char *path)
     assert_true(used_reaches(FLOOD_BUDGET));
 }
 
-/* How many were told that their client holds most of the memory. */
-static int flood_given_way(const flood *all)
+/* How many were told that their client holds much of the memory, with what the gate says to each. */
+static int flood_given_way(const flood *all, bool is_head)
 {
     int n = 0;
     for (int i = 0; i < FLOOD; i++) {
         char text[4096] = "";
         ssize_t got = recv(all->fds[i], text, sizeof text - 1, MSG_DONTWAIT);
-        n += got > 0 && status_of(text) == 503 && has(text, "this client holds most of it");
+        n += got > 0 && status_of(text) == 503 && has(text, "x-gate: seen\r\n") &&
+             has(text, "this client holds much of it") == !is_head;
     }
     return n;
 }
@@ -248,7 +269,7 @@ static void test_waiting_ones(void **state)
     assert_true(hear(&f, fd, NULL));
     assert_int_equal(status_of(f.text), 200);
     close(fd);
-    int n = flood_given_way(&all);
+    int n = flood_given_way(&all, false);
     assert_true(n > 0 && n < FLOOD / 2);
     atomic_store(&f.released, true);
     assert_true(hear(&f, all.fds[0], "held")); /* the oldest went on */
@@ -256,7 +277,57 @@ static void test_waiting_ones(void **state)
     atomic_store(&f.released, false);
 }
 
-/* Nor do those that a handler has, and that wait elsewhere. */
+/* Metrics are answered all the same. */
+static void test_metrics_stay(void **state)
+{
+    (void)state;
+    static flood all;
+    static const char *const others[] = {"127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6"};
+    int fds[4];
+    atomic_store(&f.released, false);
+    const int handled = atomic_load(&f.n_handled);
+    for (int i = 0; i < 4; i++) { /* all handlers */
+        fds[i] = dial_as(others[i]);
+        say(fds[i], "GET /hold HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    assert_true(becomes(&f.n_handled, handled + 4));
+    flood_begin(&all, "/info");
+    const int64_t n_request = whim_http_get_stats(f.http).n_requests;
+    int last = dial_as("127.0.0.2"), fd = dial(&f);
+    say(last, "GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    while (whim_http_get_stats(f.http).n_requests == n_request) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    say_body(fd, "/info", 31 << 10);
+    for (int i = 0; i < 60000 && flood_given_way(&all, false) == 0; i++) {
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    atomic_store(&f.released, true);
+    assert_true(hear(&f, fd, NULL));
+    assert_int_equal(status_of(f.text), 200);
+    assert_true(hear(&f, last, NULL));
+    assert_int_equal(status_of(f.text), 200);
+    close(fd);
+    close(last);
+    for (int i = 0; i < 4; i++) {
+        close(fds[i]);
+    }
+    flood_end(&all);
+}
+
+/* Lines of the log that hold the text. */
+static int lines_with(const char *text)
+{
+    char line[1024];
+    int n = 0;
+    rewind(log_file);
+    while (fgets(line, sizeof line, log_file) != NULL) {
+        n += has(line, text);
+    }
+    return n;
+}
+
+/* Nor do those that a handler has, and that wait elsewhere. Each has one line of the log. */
 static void test_requests_under_way(void **state)
 {
     (void)state;
@@ -268,7 +339,7 @@ static void test_requests_under_way(void **state)
     for (int i = 0; i < FLOOD; i++) {
         all.fds[i] = dial_as("127.0.0.2");
         if (whim_budget_used() < FLOOD_BUDGET / 16 * 15) {
-            say(all.fds[i], "POST /wait HTTP/1.1\r\nHost: h\r\nContent-Length: 31744\r\n\r\n");
+            say(all.fds[i], "HEAD /wait HTTP/1.1\r\nHost: h\r\nContent-Length: 31744\r\n\r\n");
             say_n(all.fds[i], body, FLOOD_BODY);
             held[n_held++] = take_waiting(&f);
         }
@@ -276,16 +347,25 @@ static void test_requests_under_way(void **state)
     free(body);
     all.others = whim_alloc(FLOOD_BUDGET / 8);
     assert_true(used_reaches(FLOOD_BUDGET));
-    const int gone = atomic_load(&f.n_gone);
+    const int gone = atomic_load(&f.n_gone),
+              logged = lines_with(" method=HEAD route=- status=503 ");
     ask(&f, "GET /info HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    int n = flood_given_way(&all, true);
+    assert_true(n > 0 && n < n_held / 2);
+    assert_int_equal(atomic_load(&f.n_gone), gone + n);
+    assert_int_equal(lines_with(" method=HEAD route=- status=503 "), logged + n);
+    assert_true(atomic_load(&f.http->bodies->n_leaving) > n * (int64_t)FLOOD_BODY);
     for (int i = 0; i < n_held; i++) { /* whoever has it lets go when he learns of it */
+        whim_request_log(&request_log, held[i], 499, NULL);
+        whim_exchange_drop_body(held[i]);
+    }
+    assert_int_equal(lines_with(" status=499 "), n_held - n);
+    assert_true(atomic_load(&f.http->bodies->n_leaving) < n * (int64_t)FLOOD_BODY / 2);
+    for (int i = 0; i < n_held; i++) {
         whim_exchange_unref(held[i]);
     }
     assert_int_equal(
         status_of(ask(&f, "GET /info HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 200);
-    int n = flood_given_way(&all);
-    assert_true(n > 0 && n < n_held / 2);
-    assert_int_equal(atomic_load(&f.n_gone), gone + n);
     flood_end(&all);
 }
 
@@ -320,8 +400,14 @@ static void test_nobody_gives_way(void **state)
     assert_true(hear(&f, fd, "\"}"));
     assert_int_equal(status_of(f.text), 503);
     close(fd);
+    assert_int_equal(flood_given_way(&all, false), 0);
+    /* But for what is enough with what leaves already. */
+    atomic_fetch_add(&f.http->bodies->n_leaving, FLOOD_BUDGET);
+    ask(&f, "GET /info HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    atomic_fetch_sub(&f.http->bodies->n_leaving, FLOOD_BUDGET);
+    int n = flood_given_way(&all, false);
+    assert_true(n > 0 && n < FLOOD / 2);
     whim_free(more);
-    assert_int_equal(flood_given_way(&all), 0);
     flood_end(&all);
     atomic_store(&f.released, true);
 }
@@ -391,6 +477,32 @@ static void test_unread_reply(void **state)
     whim_free(others);
     assert_true(used_falls_below(MIB));
     close(fd);
+}
+
+/* A reply that waits to be read counts once. */
+static void test_reply_counts_once(void **state)
+{
+    (void)state;
+    static fixture g;
+    whim_budget_set(64 * (int64_t)BUDGET);
+    fixture_open(&g, &(whim_http_cfg){.n_handler = 4});
+    int fd = dial(&g), little = 4096;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    say_body(fd, "/echo", UNREAD);
+    assert_true(becomes(&g.n_handled, 1));
+    while (whim_http_get_stats(g.http).n_let_in > 0) { /* its handler has not come back */
+        whim_clock_sleep_ns(WHIM_NS_PER_MS);
+    }
+    whim_exchange *ex = g.http->conns->ex;
+    assert_non_null(ex);
+    pthread_mutex_lock(&ex->lock);
+    const int64_t n_out = ex->out.cap;
+    pthread_mutex_unlock(&ex->lock);
+    assert_true(n_out > 2 * MIB);
+    assert_true(atomic_load(&ex->n_kept) < MIB);
+    close(fd);
+    fixture_close(&g);
+    whim_budget_set(BUDGET);
 }
 
 /* A stream that its client leaves unread is broken off when memory is short, long before it has had
@@ -544,6 +656,7 @@ int main(void)
         cmocka_unit_test(test_waiting_ones), cmocka_unit_test(test_requests_under_way),
         cmocka_unit_test(test_bytes_behind), cmocka_unit_test(test_nobody_gives_way),
         cmocka_unit_test(test_left_ones),    cmocka_unit_test(test_who_leaves_most_unread),
+        cmocka_unit_test(test_metrics_stay), cmocka_unit_test(test_reply_counts_once),
     };
     return cmocka_run_group_tests(tests, open_it, close_it);
 }
