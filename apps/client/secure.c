@@ -45,6 +45,8 @@ static int socket_write(BIO *bio, const char *bytes, int n)
     BIO_clear_retry_flags(bio);
     if (done < 0 && (errno == EAGAIN || errno == EINTR)) {
         BIO_set_retry_write(bio);
+    } else if (done < 0 && c->heard && (errno == EPIPE || errno == ECONNRESET)) {
+        return n; /* the server reads no more; it may have said why, which is read next */
     } else if (done < 0) {
         c->error = errno;
     }

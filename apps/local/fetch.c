@@ -60,8 +60,8 @@ static const char *find_program(const whim_options *options, char buf[MODEL_PATH
 /* --- running it ------------------------------------------------------------------------------- */
 
 /* The child has an empty input and signals as usual, so that Ctrl-C ends it too, but those that are
- * ignored (nohup). What it says goes to `out`, or to standard error: standard output is for answers;
- * `quiet`: what it reports does not. */
+ * ignored (nohup). What it says goes to `out`, or to standard error: standard output is for
+ * answers; `quiet`: what it reports does not. */
 static int spawn(const char *program, const char *word, bool quiet, int out, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;

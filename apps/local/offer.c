@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,9 @@ static answer read_answer(char *line, size_t size, double seconds)
     }
     ssize_t got = read(STDIN_FILENO, line, size - 1);
     if (got <= 0) {
+        if (!whim_os_term_is(STDIN_FILENO)) {
+            raise(SIGHUP); /* the window was closed, of which the signal may come later */
+        }
         return ANSWER_END;
     }
     line[got] = '\0';

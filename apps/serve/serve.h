@@ -94,8 +94,8 @@ void complain_port_taken(const char *host, int32_t port);
  * with "port taken". */
 const char *serve_model_find(serve *s, char *buf);
 
-/* If no MODEL was given and the default one is missing: fetch it, where that is possible here. False
- * after a complaint. */
+/* If no MODEL was given and the default one is missing: fetch it, where that is possible here.
+ * False after a complaint. */
 bool serve_default_fetch(serve *s);
 
 /* --- keys (keys.c) ---------------------------------------------------------------------- */

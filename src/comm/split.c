@@ -90,8 +90,8 @@ bool whim_comm_last_site(const whim_comm *comm, int32_t rank, char site[32])
 }
 
 /* Ranks of a group make the same calls of all comms in the same order; those of other groups need
- * not, but for calls that all groups of this host make. Whoever has gone on from this very call had told its
- * round before, so that is looked at last. */
+ * not, but for calls that all groups of this host make. Whoever has gone on from this very call had
+ * told its round before, so that is looked at last. */
 bool whim_comm_passed_by(const whim_comm *comm, int32_t rank, uint32_t round, char site[32])
 {
     int32_t own = whim_comm_number(comm, comm->rank), its = whim_comm_number(comm, rank);

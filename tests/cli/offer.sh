@@ -204,4 +204,19 @@ keys y Enter
 shows "y deletes it" "deleted qwen3:0.6b;" "are free again" "EXIT=0"
 run_it list
 [[ $rc == 0 && $out != *Qwen3* ]] && ok "and it is gone" || bad "and it is gone" "$out"
+
+# Windows were closed while servers asked and while they ran.
+"${tmux[@]}" kill-server 2>/dev/null
+left_over()
+{
+    local process
+    for process in /proc/[0-9]*; do
+        [[ $(<"$process/comm") == whimbrel ]] && grep -qzs "^HF_HUB_CACHE=$TEST_TMP/" "$process/environ" && echo "${process#/proc/}"
+    done 2>/dev/null
+}
+tries=600
+while [[ -n $(left_over) ]] && ((tries-- > 0)); do
+    sleep 0.1
+done
+expect_same "no server goes on behind a closed window" "$(left_over)" ""
 finish
