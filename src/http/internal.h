@@ -41,6 +41,9 @@ enum { WHIM_HTTP_SHARE_LARGE = 5, WHIM_HTTP_SHARE_MIDDLE = 7 };
 /* From so many eighths on, requests that wait make room. */
 enum { WHIM_HTTP_SHARE_WAITING = 7 };
 
+/* Who holds less than such a part of it makes room for nobody. */
+enum { WHIM_HTTP_GREEDY = 16 };
+
 /* From so many eighths on, replies that are unread for longer make room. */
 enum { WHIM_HTTP_SHARE_UNREAD = 4 };
 #define WHIM_HTTP_UNREAD_NS WHIM_NS_PER_S

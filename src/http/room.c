@@ -101,13 +101,23 @@ static bool gives_before(const whim_conn *a, const whim_conn *b)
                               : held_by(a) > held_by(b);
 }
 
+/* What a client must hold at least to make room for this one: more than this one would with `more`,
+ * and a part of all that is worth it. What answers hold is not seen here, so a client of one small
+ * request is not the one that fills the memory, even if it seems to hold most. */
+static int64_t least_greedy(const shares *all, const whim_conn *own, int64_t more)
+{
+    const int64_t with = all->bytes[client_of(own)] + more;
+    const int64_t part = whim_budget_bytes() / WHIM_HTTP_GREEDY;
+    return with > part ? with : part;
+}
+
 /* Of the client that holds most, where that is more than this one's would with `more`; NULL: there
  * is none. */
 static whim_conn *greediest(const whim_http *http, const shares *all, const whim_conn *own,
                             givers which, int64_t more)
 {
     const int32_t self = client_of(own);
-    int64_t most = all->bytes[self] + more;
+    int64_t most = least_greedy(all, own, more);
     whim_conn *best = NULL;
     for (whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
         int64_t n = all->bytes[client_of(conn)];
@@ -131,10 +141,10 @@ static bool may_help(const whim_http *http, const shares *all, const whim_conn *
                      int32_t share, int64_t more)
 {
     const int32_t self = client_of(own);
+    const int64_t least = least_greedy(all, own, more);
     int64_t others = leaving_for(http, which);
     for (const whim_conn *conn = http->conns; conn != NULL; conn = conn->next) {
-        bool is_greedier =
-            client_of(conn) != self && all->bytes[client_of(conn)] >= all->bytes[self] + more;
+        bool is_greedier = client_of(conn) != self && all->bytes[client_of(conn)] >= least;
         others += is_greedier && may_give(conn, which) ? held_by(conn) : 0;
     }
     return is_within(share, more - others);

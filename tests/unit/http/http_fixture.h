@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A server with a small handler, and raw sockets against it. Paths of the handler:
- *  /echo     the body back; /info: how the request was read, one line each
+ *  /echo     the body back; /echo?kept: and the test has the exchange; /info: how the request was read, one line each
  *  /stream   "one", "two", "three" as a stream; with a query, so many pieces
  *  /wait     no answer until the test gives one
  *  /hold     keeps its handler thread until f->released; /hold?slow: is put off first
@@ -77,6 +77,9 @@ static inline void fixture_handle(void *ctx, whim_exchange *ex)
         atomic_fetch_add(&f->n_handled, 1);
     }
     if (strcmp(r->path, "/echo") == 0) {
+        if (strcmp(r->query, "kept") == 0) {
+            atomic_store(&f->waiting, whim_exchange_ref(ex));
+        }
         whim_exchange_reply(ex, 200, "text/plain", r->body, r->n_body);
     } else if (strcmp(r->path, "/stream") == 0) {
         int n = r->query[0] != '\0' ? atoi(r->query) : 3;
