@@ -123,6 +123,11 @@ void whim_exchange_put_off(whim_exchange *ex)
 {
     ex->n_put_off++;
 }
+bool whim_exchange_gave_way(const whim_exchange *ex)
+{
+    (void)ex;
+    return false;
+}
 whim_exchange_notes *whim_exchange_get_notes(whim_exchange *ex)
 {
     return &ex->notes;
