@@ -127,11 +127,12 @@ bool whim_bridge_give(whim_bridge *b)
 void whim_bridge_give_work(whim_bridge *b)
 {
     for (int32_t r = b->first; r < b->end; r++) {
+        whim_bridge_rank *rank = &b->ranks[r];
         int64_t ticks = whim_comm_ticks(b->shared, r);
-        if (ticks > b->ranks[r].ticks) {
-            b->ranks[r].ticks = ticks;
-            send_all(b,
-                     (whim_link_head){.kind = WHIM_LINK_WORK, .rank = r, .count = (uint64_t)ticks},
+        if (ticks > rank->ticks || whim_comm_is_busy(b->shared, r)) {
+            rank->ticks = ticks;
+            rank->n_work++;
+            send_all(b, (whim_link_head){.kind = WHIM_LINK_WORK, .rank = r, .count = rank->n_work},
                      NULL);
         }
     }

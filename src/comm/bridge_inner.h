@@ -20,7 +20,8 @@ enum {
 typedef struct whim_bridge_rank {
     uint64_t n_round;                   /* sent, or told here */
     uint32_t n_read;                    /* letters, likewise */
-    int64_t ticks;                      /* of its CPU time that were sent */
+    int64_t ticks;                      /* of its CPU time when it was looked at last */
+    uint64_t n_work;                    /* looks at which it worked; sent */
     int64_t meters[WHIM_BRIDGE_METERS]; /* sent, or told here */
     /* parts of the rounds that come next, as bits: their bytes have a place, and are there */
     uint8_t placed[WHIM_COMM_TURNS], came[WHIM_COMM_TURNS];
@@ -62,7 +63,7 @@ struct whim_bridge {
 /* What ranks of this host have told since the last call goes out; false: nothing. */
 bool whim_bridge_give(whim_bridge *bridge);
 
-/* The CPU time that they have used since the last call goes out. */
+/* Those of them that have worked since the last call, or wait to, are told of. */
 void whim_bridge_give_work(whim_bridge *bridge);
 
 /* What they have counted since then, to node 0 (bridge_meters.c). */

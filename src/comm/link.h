@@ -18,7 +18,7 @@ typedef enum whim_link_kind {
     WHIM_LINK_READ,   /* letters that a rank has read */
     WHIM_LINK_END,    /* the group's, with its reason; nothing else follows */
     WHIM_LINK_BYE,    /* nothing else follows */
-    WHIM_LINK_WORK,   /* CPU time that a rank has used, in ticks */
+    WHIM_LINK_WORK,   /* how often a rank was seen to work */
     WHIM_LINK_METER   /* to node 0: a number that a rank counts, which one is the part */
 } whim_link_kind;
 

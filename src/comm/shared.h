@@ -85,13 +85,13 @@ typedef struct whim_comm_seat {
     _Alignas(128) _Atomic uint32_t n_round;
     _Atomic uint32_t sleepers; /* who waits for the count by a futex */
     _Atomic int32_t pid;   /* of its process; ranks of one process do not look at each other's */
-    _Atomic int64_t ticks; /* of its CPU time, where it has no process here, as its host tells */
+    _Atomic int64_t ticks; /* grow while it works where it has no process here: its host tells */
     whim_comm_call calls[WHIM_COMM_TURNS];
     whim_comm_wrote wrote[WHIM_COMM_TURNS];
-    whim_comm_count read;  /* letters (comm/mail.h) */
-    whim_comm_tally tally; /* of the first set's */
-    whim_comm_place place; /* the same */
-    whim_comm_place wide;  /* of calls that all groups make alike; the same, on its host */
+    whim_comm_count read;          /* letters (comm/mail.h) */
+    whim_comm_tally tally;         /* of the first set's */
+    whim_comm_place place;         /* the same */
+    whim_comm_place wide;          /* of calls that all groups make alike; the same, on its host */
 } whim_comm_seat;
 
 typedef enum whim_comm_state {
@@ -258,8 +258,13 @@ static inline int64_t whim_comm_wait_look(whim_comm_wait *wait, int64_t now_ns)
     return wait->waited_ns;
 }
 
-/* CPU time that a rank has used, in ticks; 0: nobody knows. */
+/* CPU time that a rank has used, in ticks; of one on another host as many as its host has seen it
+ * work. 0: nobody knows. */
 int64_t whim_comm_ticks(struct whim_comm_shared *shared, int32_t rank);
+
+/* Whether its process, if it has one of its own on this host, uses CPU time or waits for some, or
+ * for a disk. */
+bool whim_comm_is_busy(struct whim_comm_shared *shared, int32_t rank);
 
 /* Whether it has waited too long for a peer: more than limit_ns, and the peer has used no CPU
  * time for the last half of that. One that works, but tells and reads nothing, is given up after a

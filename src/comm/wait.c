@@ -24,7 +24,7 @@ int64_t whim_comm_ticks(struct whim_comm_shared *shared, int32_t rank)
     whim_comm_seat *seat = &shared->seats[rank];
     int32_t pid = atomic_load_explicit(&seat->pid, memory_order_relaxed);
     whim_os_process process;
-    if (pid == 0) { /* it is on another host, whose bridge tells */
+    if (pid == 0) { /* it is on another host, whose bridge tells of all its work */
         return atomic_load_explicit(&seat->ticks, memory_order_relaxed);
     }
     return pid != (int32_t)getpid() && whim_os_process_get(pid, &process) ? process.cpu_ticks : 0;
@@ -45,6 +45,12 @@ static bool has_moved(whim_comm_wait *wait, struct whim_comm_shared *shared, int
     return moved;
 }
 
+bool whim_comm_is_busy(struct whim_comm_shared *shared, int32_t rank)
+{
+    int32_t pid = process_of(shared, rank);
+    return pid != 0 && whim_os_process_is_busy(pid);
+}
+
 static void peer_look(whim_comm_wait *wait, struct whim_comm_shared *shared, int32_t peer)
 {
     int64_t ticks = whim_comm_ticks(shared, peer);
@@ -52,8 +58,7 @@ static void peer_look(whim_comm_wait *wait, struct whim_comm_shared *shared, int
     if (has_moved(wait, shared, peer)) {
         wait->moved_ns = wait->waited_ns;
     }
-    int32_t pid = process_of(shared, peer);
-    if (ticks > wait->worked_ticks || (pid != 0 && whim_os_process_is_busy(pid))) {
+    if (ticks > wait->worked_ticks || whim_comm_is_busy(shared, peer)) {
         wait->worked_ticks = ticks;
         wait->worked_ns = wait->waited_ns;
     }
