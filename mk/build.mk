@@ -277,7 +277,7 @@ CPU_FOLDERS := base comm tensor device ops backends layers weights
 UNIT_CPU := $(foreach f,$(CPU_FOLDERS),$(filter $(B)/tests/unit/$(f)/%,$(UNIT)))
 # Those in which threads meet, around the step loop and before it: answers held to grammars and proposals are there one by
 # one, so both at once are left out.
-UNIT_THREADS := $(filter-out %/service_draft_held_test,$(filter $(B)/tests/unit/engine/service_% $(B)/tests/unit/comm/% $(B)/tests/unit/library/% $(addprefix $(B)/tests/unit/runner/,exec_test follow_test page_store_test) \
+UNIT_THREADS := $(filter-out %/service_draft_held_test,$(filter $(B)/tests/unit/engine/service_% $(B)/tests/unit/comm/% $(B)/tests/unit/library/% $(addprefix $(B)/tests/unit/runner/,exec_test follow_test page_store_test watched_ranks_test) \
     $(B)/tests/unit/ops/comm_ops_test $(addprefix $(B)/tests/unit/backends/cpu/,queue_test stream_test workers_test claim_test) \
     $(B)/tests/unit/http/% $(addprefix $(B)/tests/unit/,server/server_test server/answer/answer_test \
         kv/disk_tier_test base/thread_test),$(UNIT)))
