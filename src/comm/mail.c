@@ -131,6 +131,34 @@ void whim_mail_done(whim_mail *mail)
     tell(mail, &mail->shared->seats[mail->rank].read);
 }
 
+uint64_t whim_mail_number(const whim_mail *mail)
+{
+    return mail->n + (mail->rank != 0);
+}
+
+void whim_mail_begin(const whim_mail *mail)
+{
+    atomic_store_explicit(&mail->shared->seats[mail->rank].begun, (uint32_t)whim_mail_number(mail),
+                          memory_order_relaxed);
+}
+
+/* Told behind all rounds of it. */
+void whim_mail_ended(const whim_mail *mail, uint64_t n)
+{
+    atomic_store_explicit(&mail->shared->seats[mail->rank].ended, (uint32_t)n,
+                          memory_order_release);
+}
+
+bool whim_comm_has_followed(const whim_comm *comm, int32_t rank)
+{
+    whim_comm_seat *seats = comm->shared->seats;
+    uint32_t begun = atomic_load_explicit(&seats[whim_comm_number(comm, comm->rank)].begun,
+                                          memory_order_relaxed);
+    uint32_t ended =
+        atomic_load_explicit(&seats[whim_comm_number(comm, rank)].ended, memory_order_acquire);
+    return begun != 0 && (int32_t)(ended - begun) >= 0;
+}
+
 void whim_mail_end(const whim_mail *mail, const char *why)
 {
     whim_comm_shared_end(mail->shared, why);

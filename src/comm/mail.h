@@ -35,6 +35,15 @@ WHIM_MUST_CHECK whim_err whim_mail_take(whim_mail *mail, bool wait, const void *
                                         int64_t *bytes, whim_diag *diag);
 void whim_mail_done(whim_mail *mail);
 
+/* What this rank calls from now on follows from its newest letter; what it calls because of letters
+ * up to number n, counted from 1, has ended. Whoever waits for a call of a rank that has ended what
+ * makes both call knows that it was left out. */
+void whim_mail_begin(const whim_mail *mail);
+void whim_mail_ended(const whim_mail *mail, uint64_t n);
+
+/* The number of that letter: written, or taken and not done. */
+uint64_t whim_mail_number(const whim_mail *mail);
+
 /* End the group from any rank; the first reason counts. */
 void whim_mail_end(const whim_mail *mail, const char *why);
 

@@ -251,6 +251,19 @@ static whim_err passed_by(whim_comm *comm, int32_t peer, const whim_comm_call *m
     return end(comm);
 }
 
+/* The last call of a step, which no other follows. */
+static whim_err left_out(whim_comm *comm, int32_t peer, const whim_comm_call *mine)
+{
+    char here[128], there[32];
+    call_print(mine, here, sizeof here);
+    bool any = whim_comm_last_site(comm, peer, there);
+    whim_fail(&comm->diag, WHIM_ERR_DEVICE,
+              "ranks disagree: rank %d calls %s, rank %d has ended the step behind \"%.31s\"",
+              whim_comm_number(comm, comm->rank), here, whim_comm_number(comm, peer),
+              any ? there : "no call");
+    return end(comm);
+}
+
 static bool has_come(whim_comm_seat *seat, uint32_t round)
 {
     return (int32_t)(atomic_load_explicit(&seat->n_round, memory_order_acquire) - round) >= 0;
@@ -291,6 +304,10 @@ static whim_err wait_for(whim_comm *comm, int32_t peer, const whim_comm_call *mi
         }
         if (whim_comm_passed_by(comm, peer, round, site)) {
             return passed_by(comm, peer, mine, site);
+        }
+        if (waited > comm->spin_ns && whim_comm_has_followed(comm, peer) &&
+            !has_come(seat, round)) {
+            return left_out(comm, peer, mine);
         }
         if (whim_comm_wait_is_over(&wait, comm->shared, (int32_t)(seat - comm->shared->seats),
                                    comm->wait_ns)) {

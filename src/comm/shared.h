@@ -89,6 +89,7 @@ typedef struct whim_comm_seat {
     whim_comm_call calls[WHIM_COMM_TURNS];
     whim_comm_wrote wrote[WHIM_COMM_TURNS];
     whim_comm_count read;          /* letters (comm/mail.h) */
+    _Atomic uint32_t begun, ended; /* letters, as far as they were followed (the same) */
     whim_comm_tally tally;         /* of the first set's */
     whim_comm_place place;         /* the same */
     whim_comm_place wide;          /* of calls that all groups make alike; the same, on its host */
@@ -178,8 +179,12 @@ whim_comm_call whim_comm_call_again(whim_comm_kind kind, int64_t size, const cha
 void whim_comm_place_tell(const whim_comm *comm, const char *site);
 bool whim_comm_passed_by(const whim_comm *comm, int32_t rank, uint32_t round, char site[32]);
 
-/* The last call that a rank of a comm that is split told of; false: there was none. */
+/* The last call that a rank told of; false: there was none. */
 bool whim_comm_last_site(const whim_comm *comm, int32_t rank, char site[32]);
+
+/* Whether a rank has ended all that this one has begun to make of letters: of what this one waits
+ * for in a round, whatever has not come yet does not come. */
+bool whim_comm_has_followed(const whim_comm *comm, int32_t rank);
 
 /* Of a list with an entry for each rank. */
 int32_t whim_comm_parts(const whim_comm *comm, const int64_t *list);

@@ -82,10 +82,15 @@ static void site_read(whim_comm_place *place, char site[32])
 
 bool whim_comm_last_site(const whim_comm *comm, int32_t rank, char site[32])
 {
-    if (comm->alike == 0) {
-        return false;
+    whim_comm_seat *seat = whim_comm_seat_of(comm, rank);
+    if (comm->alike > 0) {
+        site_read(&first_seat(comm, rank)->place, site);
+        return site[0] != '\0';
     }
-    site_read(&first_seat(comm, rank)->place, site);
+    /* It writes there again when it is some rounds further, and it waits for this rank. */
+    uint32_t behind = (uint32_t)comm->n_round - atomic_load(&seat->n_round);
+    uint64_t round = comm->n_round - behind;
+    snprintf(site, sizeof seat->calls[0].site, "%s", seat->calls[round % WHIM_COMM_TURNS].site);
     return site[0] != '\0';
 }
 

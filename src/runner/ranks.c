@@ -37,9 +37,15 @@ void whim_ranks_init(whim_ranks *ranks, const whim_exec_cfg *cfg)
 
 static whim_err tell(whim_ranks *ranks, whim_letter_head head, const void *words, whim_diag *diag)
 {
-    return ranks->leads ? whim_mail_send(&ranks->mail, &head, sizeof head, words,
-                                         head.n_word * (int64_t)sizeof(int32_t), diag)
-                        : WHIM_ERR_OK;
+    if (!ranks->leads) {
+        return WHIM_ERR_OK;
+    }
+    WHIM_TRY(whim_mail_send(&ranks->mail, &head, sizeof head, words,
+                            head.n_word * (int64_t)sizeof(int32_t), diag));
+    if (head.kind != WHIM_LETTER_END) { /* of which no call follows */
+        whim_mail_begin(&ranks->mail);
+    }
+    return WHIM_ERR_OK;
 }
 
 whim_err whim_ranks_tell(whim_ranks *ranks, whim_letter_kind kind, bool chose, const void *words,
@@ -137,6 +143,9 @@ static whim_err follow(whim_exec *exec, whim_diag *diag)
                              (long long)bytes);
         }
         over = head->kind == WHIM_LETTER_END;
+        if (!over) {
+            whim_mail_begin(mail);
+        }
         WHIM_TRY(obey(exec, head, diag));
         whim_store_tell(exec);
         whim_mail_done(mail);

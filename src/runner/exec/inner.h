@@ -24,6 +24,7 @@ typedef struct whim_exec_flight {
     float *embeds;  /* the same */
     whim_event done;
     whim_groups groups; /* who has how many of its outputs */
+    uint64_t letter;    /* of ranks: its number */
 } whim_exec_flight;
 
 struct whim_exec {

@@ -300,6 +300,7 @@ static whim_err submit(whim_exec *x, const int32_t *blocks, int64_t n_word, cons
     int32_t set = (int32_t)(x->n_submitted % whim_exec_flights(&x->cfg));
     whim_exec_flight *f = &x->flights[set];
     f->groups = groups;
+    f->letter = whim_mail_number(&x->ranks.mail);
     memcpy(f->block, block, (size_t)head->n_word * sizeof *block);
     if (embeds != NULL) {
         memcpy(f->embeds, embeds, (size_t)(head->n_row * x->config->d_model) * sizeof *embeds);
@@ -350,6 +351,9 @@ whim_err whim_exec_collect(whim_exec *x, whim_diag *diag)
     }
     if (x->cfg.comm != NULL) {
         whim_comm_step_done(x->cfg.comm);
+    }
+    if (x->ranks.leads || x->ranks.follows) {
+        whim_mail_ended(&x->ranks.mail, x->flights[set].letter);
     }
     bool drafted = (whim_step_head_of(x->flights[set].block)->flags & WHIM_STEP_DRAFT) != 0;
     if (x->tap.collected != NULL && !drafted) {

@@ -136,6 +136,41 @@ static void readers_may_stay_away_for_a_while(void **state)
     whim_comm_memory_close(&memory);
 }
 
+/* Rank 0 waits for rank 1 in a call; the other has followed its one letter to the end, or not. */
+static void wait_for_one(bool has_ended, int64_t wait_ns, const char *why)
+{
+    whim_comm_memory memory;
+    whim_comm comm;
+    whim_mail mail, other;
+    whim_diag diag = {""};
+    const void *text;
+    int64_t bytes;
+    assert_int_equal(whim_comm_memory_make(2, &memory, &diag), WHIM_ERR_OK);
+    mail_make(&other, &memory, 1, wait_ns);
+    whim_comm_open(&comm, &memory, &(whim_comm_cfg){.rank = 0, .wait_ns = wait_ns});
+    whim_mail_open(&mail, &comm);
+    assert_int_equal(whim_mail_send(&mail, &diag, 8, NULL, 0, &diag), WHIM_ERR_OK);
+    whim_mail_begin(&mail);
+    assert_int_equal(whim_mail_take(&other, true, &text, &bytes, &diag), WHIM_ERR_OK);
+    whim_mail_begin(&other);
+    if (has_ended) {
+        whim_mail_ended(&other, whim_mail_number(&other));
+    }
+    whim_mail_done(&other);
+    assert_int_equal(whim_comm_barrier(&comm, "the last"), WHIM_ERR_DEVICE);
+    assert_non_null(strstr(comm.diag.text, "\"the last\""));
+    assert_non_null(strstr(comm.diag.text, why));
+    whim_comm_memory_close(&memory);
+}
+
+/* Its call was left out: nothing behind it would tell before the deadline. */
+static void who_has_followed_is_not_waited_for(void **state)
+{
+    (void)state;
+    wait_for_one(true, 60 * WHIM_NS_PER_S, "rank 1 has ended the step behind \"no call\"");
+    wait_for_one(false, 20 * WHIM_NS_PER_MS, "rank 1 did not reach");
+}
+
 /* Who sleeps is woken by the end of the group. */
 static void the_end_wakes_readers(void **state)
 {
@@ -160,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(letters_come_in_order),
         cmocka_unit_test(readers_may_stay_away_for_a_while),
+        cmocka_unit_test(who_has_followed_is_not_waited_for),
         cmocka_unit_test(the_end_wakes_readers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-enum { MAX_RANK = 4, MAX_CALL = 64, MAX_IDS = 1024, TOP_K = 3, N_LAYER = 2, WAIT_S = 60 };
+enum { MAX_RANK = 4, MAX_CALL = 128, MAX_IDS = 1024, TOP_K = 3, N_LAYER = 2, WAIT_S = 60 };
 
 /* How ranks have a model, as the engine is told it (engine/engine.h). */
 typedef struct mode {
@@ -244,7 +244,7 @@ static whim_err step(const mode *m)
 /* --- one left out ----------------------------------------------------------------------------- */
 
 /* Of groups that meet in a pass, all but the first are empty. Those of one rank without experts have
- * but one call in a step (groups_test.c). */
+ * but one call in a step. */
 static const mode modes[] = {
     {"tp", "llama", 3, .n_token = {12}},
     {"cp", "llama", 3, .n_share = 3, .n_token = {12}},
@@ -257,24 +257,15 @@ static const mode modes[] = {
     {"dp ep, choices first", "qwen3_moe", 3, 3, .n_deal = 3, .slots = 3, .n_token = {7}},
     {"tp ep", "qwen3_moe", 4, .n_deal = 2, .deal_cut = true, .n_token = {7}},
     {"tp cp", "llama", 4, .n_share = 2, .n_token = {12}},
+    {"dp", "llama", 3, 3, .n_token = {7}},
     {"dp cp", "llama", 4, 2, 2, .n_token = {2, 12}},
     {"dp cp ep", "qwen3_moe", 4, 2, 2, 4, .n_token = {12}},
     {"dp tp", "llama", 4, 2, .n_token = {7}},
     {"dp tp ep", "qwen3_moe", 4, 2, .n_deal = 2, .deal_cut = true, .n_token = {7}},
 };
 
-/* Behind the last call there is nothing to compare it with: who leaves it out is late. */
-static bool is_last_of_its_kind(const watch *w, int32_t n)
-{
-    for (int32_t i = n + 1; i < w->n_call; i++) {
-        if (strcmp(w->sites[i], w->sites[n]) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Calls are compared, so nobody waits for the time that the ranks were given. */
+/* Calls are compared, and behind the last one with the end of the step, so nobody waits for the time
+ * that the ranks were given. */
 static void leave_out(const mode *m, const char *backend, bool graphs)
 {
     ranks_open(m, backend, graphs, -1);
@@ -283,14 +274,15 @@ static void leave_out(const mode *m, const char *backend, bool graphs)
     }
     ranks_close(m);
     watch plain = ranks[m->n_rank - 1].watch;
-    if (is_last_of_its_kind(&plain, 0)) {
-        fail_msg("%s: %d calls are all alike", m->name, plain.n_call);
-    }
-    for (int32_t i = 0; i < plain.n_call && !is_last_of_its_kind(&plain, i); i++) {
+    assert_true(plain.n_call > 0);
+    for (int32_t i = 0; i < plain.n_call; i++) {
         char place[64];
         snprintf(place, sizeof place, "\"%s\"", plain.sites[i]);
         ranks_open(m, backend, graphs, i);
-        assert_int_equal(step(m), WHIM_ERR_DEVICE);
+        /* What the leader has no part in may be missed behind its step: it is told with the next. */
+        whim_err err = step(m);
+        err = err == WHIM_ERR_OK ? step(m) : err;
+        assert_int_equal(err, WHIM_ERR_DEVICE);
         const char *why = ranks[0].diag.text;
         if (strstr(why, "ranks disagree") == NULL || strstr(why, place) == NULL) {
             fail_msg("%s on %s, call %d of %d at %s: %s", m->name, backend, i, plain.n_call, place,
