@@ -84,7 +84,9 @@ assert [(r['n_head'], r['n_kv'], r['d_ff']) for r in ranks] == 4 * [(32, 8, 1228
 assert all(r['token_comm'] == 2 * 8 for r in ranks), ranks[0]
 assert all(r['prompt_comm'] == 36 * 2 * 4 * 1024 + 4 * 4096 for r in ranks), ranks[0]"
 run_it inspect shape:qwen3-30b-a3b --tp 4 --cp 2 --dp 2 --ep 2
-expect "--cp, --dp and --ep below the ranks" 1 err "--ep: experts cannot be distributed over 2 of 4 ranks"
+expect "--cp, --dp and --ep below the ranks" 1 err "--ep: experts cannot be distributed over 2 of 4 ranks" err "use --ep 4, or --tp 4 with a smaller"
+run_it inspect shape:qwen3-30b-a3b --tp 4 --cp 2 --ep 2
+expect "--cp and --ep with the rest split" 0 out "serve over 4 ranks"
 run_it inspect shape:qwen3-30b-a3b --cp 2 --dp 2 --ep 4 --ep-dispatch f32 --json
 expect_python "inspect --cp, --dp and --ep" "
 ranks = json.loads(text)['ranks']

@@ -217,8 +217,9 @@ static whim_err deal_check(const whim_engine *e, whim_diag *diag)
     if (n_deal != part && cut_ranks(e) == 1) {
         return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
                          "experts cannot be distributed over %d of %d ranks that have the rest of "
-                         "the model whole: so far either all of them have experts, or none",
-                         n_deal, n_rank);
+                         "the model whole: use --ep %d, or --tp %d with a smaller --cp or --dp, "
+                         "which splits the rest as well",
+                         n_deal, n_rank, part, n_rank);
     }
     int32_t n_part = e->cfg.n_group * (e->cfg.n_share > 1 ? e->cfg.n_share : 1);
     if (e->cfg.n_group > 1 && n_part != n_rank && !e->cfg.deal_cut) {
