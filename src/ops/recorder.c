@@ -19,10 +19,10 @@ static whim_err refuse(whim_recorder *r, whim_op op, const void *args)
     return WHIM_ERR_UNSUPPORTED;
 }
 
-static void count(whim_recorder *r, int64_t comm_bytes)
+static void count(whim_recorder *r, whim_op op, int64_t comm_bytes)
 {
     r->comm_bytes += comm_bytes;
-    r->comm_most = comm_bytes > r->comm_most ? comm_bytes : r->comm_most;
+    r->comm_most[op] = comm_bytes > r->comm_most[op] ? comm_bytes : r->comm_most[op];
 }
 
 #undef WHIM_PRIM
@@ -35,7 +35,7 @@ static void count(whim_recorder *r, int64_t comm_bytes)
         bool accepts = s->device->vt->op_accepts(s->device, WHIM_OP_##name, args);   \
         whim_err err = accepts ? ask_workspace(s, WHIM_OP_##name, args) : otherwise; \
         r->n_op = n_op + 1;                                                          \
-        count(r, comm);                                                              \
+        count(r, WHIM_OP_##name, comm);                                              \
         return err;                                                                  \
     }
 #define WHIM_PRIM(name) RECORD(name, 0, refuse(r, WHIM_OP_##name, args))

@@ -8,10 +8,10 @@
 #include "ops/ops.h"
 
 typedef struct whim_recorder {
-    whim_stream base;   /* workspace.peak: what a stream must have */
-    int64_t n_op;       /* calls; what a composition is made of belongs to it */
-    int64_t comm_bytes; /* of all collectives' messages */
-    int64_t comm_most;  /* of the largest of them */
+    whim_stream base;                 /* workspace.peak: what a stream must have */
+    int64_t n_op;                     /* calls; what a composition is made of belongs to it */
+    int64_t comm_bytes;               /* of all collectives' messages */
+    int64_t comm_most[WHIM_OP_COUNT]; /* of the largest of them, for each op */
     char refused[512]; /* the op that the device lacks, with its operands; "" while there is none */
 } whim_recorder;
 

@@ -4,16 +4,33 @@
 #include "base/alloc.h"
 #include "parallel/zigzag.h"
 
+enum { MOST_OF = 3, MOST_IN = 4 }; /* the largest part of a step's rows that is one rank's */
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static bool is_any(const whim_cut_cfg *cfg)
 {
     return cfg->n_rank > 1;
 }
 
+/* Of n_rank ranks the first has a row more than its even share of a sequence with one row behind
+ * whole chunks, less 1 / n_rank; none has more of any. */
 int64_t whim_cut_max_rows(const whim_cut_cfg *cfg)
 {
-    /* of each sequence a rank has less than its even share and one row */
-    int64_t most = cfg->max_rows / cfg->n_rank + cfg->max_seqs;
-    return most < cfg->max_rows ? most : cfg->max_rows;
+    int64_t most = (cfg->max_rows + cfg->max_seqs * (cfg->n_rank - 1)) / cfg->n_rank;
+    return smaller(most, cfg->max_rows * MOST_OF / MOST_IN);
+}
+
+/* Where a rank has more than MOST_OF / MOST_IN of the rows, these are few for that many sequences:
+ * by the above n_row / n_rank + max_seqs (1 - 1 / n_rank) is more than that part of n_row. */
+int64_t whim_cut_max_whole(const whim_cut_cfg *cfg)
+{
+    int64_t n = cfg->n_rank, few = 2 * n - 1;
+    int64_t bad = (MOST_IN * (n - 1) * cfg->max_seqs - 1) / (MOST_OF * n - MOST_IN);
+    return smaller(bad > few ? bad : few, cfg->max_rows);
 }
 
 /* Where the arrays begin, in words; the last is the end. */
@@ -100,7 +117,7 @@ int64_t whim_cut_rows(const whim_cut *c, const whim_cut_step *step)
         return 0;
     }
     int64_t most = whim_zigzag_most(&z);
-    return 4 * most <= 3 * step->n_row ? most : 0;
+    return MOST_IN * most <= MOST_OF * step->n_row ? most : 0;
 }
 
 /* Slots of all ranks' rows, side by side, and which of the step's rows are this rank's. */

@@ -32,8 +32,10 @@ typedef struct whim_cut_step {
     const int32_t *q_start, *kv_len, *page_start, *positions, *slots;
 } whim_cut_step;
 
-/* Rows that a rank may have of one, and bytes of the arrays, which the host has for each set. */
+/* Rows that a rank may have of one, those that a step may have which is not cut, and bytes of the
+ * arrays, which the host has for each set. */
 int64_t whim_cut_max_rows(const whim_cut_cfg *cfg);
+int64_t whim_cut_max_whole(const whim_cut_cfg *cfg);
 int64_t whim_cut_bytes_of(const whim_cut_cfg *cfg);
 int64_t whim_cut_owners_bytes(const whim_cut_cfg *cfg); /* on the host, once */
 

@@ -75,11 +75,41 @@ static void a_rank_has_its_rows(void **state)
     assert_memory_equal(v.slots, gathered, sizeof gathered);
 }
 
+/* All lengths of up to three sequences: no rank has more rows than is said, but for one as many, and
+ * larger steps than is said are cut. */
+static void no_rank_has_more_than_is_said(void **state)
+{
+    (void)state;
+    enum { SEQS = 3, ROWS = 21 };
+    for (int32_t n_rank = 2; n_rank <= 5; n_rank++) {
+        whim_cut cut = {.cfg = {.n_rank = n_rank, .max_rows = ROWS, .max_seqs = SEQS}};
+        int64_t most = 0, whole = 0;
+        for (int32_t i = 0; i < (ROWS + 1) * (ROWS + 1) * (ROWS + 1); i++) {
+            int32_t a = i % (ROWS + 1), b = a + i / (ROWS + 1) % (ROWS + 1);
+            int32_t n_row = b + i / (ROWS + 1) / (ROWS + 1);
+            const int32_t q_start[] = {0, a, b, n_row}, kv_len[] = {a, b - a, n_row - b};
+            if (n_row > 0 && n_row <= ROWS) {
+                int64_t own = whim_cut_rows(&cut, &(whim_cut_step){.n_row = n_row,
+                                                                   .bucket_row = n_row,
+                                                                   .bucket_seq = SEQS,
+                                                                   .q_start = q_start,
+                                                                   .kv_len = kv_len});
+                most = own > most ? own : most;
+                whole = own == 0 && n_row > whole ? n_row : whole;
+            }
+        }
+        assert_true(most <= whim_cut_max_rows(&cut.cfg));
+        assert_true(most >= whim_cut_max_rows(&cut.cfg) - 1);
+        assert_true(whole <= whim_cut_max_whole(&cut.cfg));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_cut_where_it_helps),
         cmocka_unit_test(a_rank_has_its_rows),
+        cmocka_unit_test(no_rank_has_more_than_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
