@@ -124,9 +124,27 @@ bool whim_bridge_give(whim_bridge *b)
     return any;
 }
 
+/* Behind all rounds that the rank has told for them. */
+static void give_ended(whim_bridge *b, int32_t r)
+{
+    whim_bridge_rank *rank = &b->ranks[r];
+    uint32_t ended = atomic_load_explicit(&b->shared->seats[r].ended, memory_order_acquire);
+    if (ended != rank->ended) {
+        rank->ended = ended;
+        give_rounds(b, r);
+        send_all(b,
+                 (whim_link_head){.kind = WHIM_LINK_ENDED,
+                                  .rank = r,
+                                  .count = ended,
+                                  .call = {.size = (int64_t)rank->n_round}},
+                 NULL);
+    }
+}
+
 void whim_bridge_give_work(whim_bridge *b)
 {
     for (int32_t r = b->first; r < b->end; r++) {
+        give_ended(b, r);
         whim_bridge_rank *rank = &b->ranks[r];
         int64_t ticks = whim_comm_ticks(b->shared, r);
         if (ticks > rank->ticks || whim_comm_is_busy(b->shared, r)) {

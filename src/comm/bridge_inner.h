@@ -22,6 +22,8 @@ typedef struct whim_bridge_rank {
     uint32_t n_read;                    /* letters, likewise */
     int64_t ticks;                      /* of its CPU time when it was looked at last */
     uint64_t n_work;                    /* looks at which it worked; sent */
+    uint32_t ended;                     /* letters that it has followed; sent, or heard of */
+    uint64_t ended_round;               /* the last of its rounds for them, as was heard */
     int64_t meters[WHIM_BRIDGE_METERS]; /* sent, or told here */
     /* parts of the rounds that come next, as bits: their bytes have a place, and are there */
     uint8_t placed[WHIM_COMM_TURNS], came[WHIM_COMM_TURNS];
@@ -63,7 +65,8 @@ struct whim_bridge {
 /* What ranks of this host have told since the last call goes out; false: nothing. */
 bool whim_bridge_give(whim_bridge *bridge);
 
-/* Those of them that have worked since the last call, or wait to, are told of. */
+/* Those of them that have worked since the last call, or wait to, are told of; so are letters that
+ * they have followed. */
 void whim_bridge_give_work(whim_bridge *bridge);
 
 /* What they have counted since then, to node 0 (bridge_meters.c). */

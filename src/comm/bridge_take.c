@@ -53,6 +53,15 @@ static void *place_round(whim_bridge *b, const whim_link_head *h)
     return whim_comm_piece(&b->comm, h->rank, h->count - (uint64_t)h->back) + h->at;
 }
 
+/* Not before the rounds, which may come later: who waits for them would take them for missing. */
+static void tell_ended(whim_bridge *b, int32_t rank)
+{
+    whim_bridge_rank *r = &b->ranks[rank];
+    if ((int64_t)(r->n_round - r->ended_round) >= 0) {
+        atomic_store_explicit(&b->shared->seats[rank].ended, r->ended, memory_order_release);
+    }
+}
+
 /* Rounds are told in order, whatever came first. */
 static void came_round(whim_bridge *b, const whim_link_head *h)
 {
@@ -67,6 +76,7 @@ static void came_round(whim_bridge *b, const whim_link_head *h)
         r->n_round++;
         whim_comm_tell(b->shared, &seat->n_round, &seat->sleepers, r->n_round);
     }
+    tell_ended(b, h->rank);
 }
 
 static void *place_letter(whim_bridge *b, const whim_link_head *h)
@@ -130,6 +140,24 @@ static void came_work(whim_bridge *b, const whim_link_head *h)
     }
 }
 
+static void *place_ended(whim_bridge *b, const whim_link_head *h)
+{
+    if (!is_rank_of(b, h->rank, h->node) || h->count > UINT32_MAX) {
+        return refuse(b, h, "letters followed by a rank that is not there");
+    }
+    return b->heard;
+}
+
+static void came_ended(whim_bridge *b, const whim_link_head *h)
+{
+    whim_bridge_rank *r = &b->ranks[h->rank];
+    if ((int32_t)((uint32_t)h->count - r->ended) > 0) {
+        r->ended = (uint32_t)h->count;
+        r->ended_round = (uint64_t)h->call.size;
+        tell_ended(b, h->rank);
+    }
+}
+
 static void *place_meter(whim_bridge *b, const whim_link_head *h)
 {
     if (b->node != 0 || !is_rank_of(b, h->rank, h->node) || !whim_bridge_meter_is(b, h)) {
@@ -166,6 +194,8 @@ void *whim_bridge_place(void *ctx, const whim_link_head *h)
         return place_work(b, h);
     case WHIM_LINK_METER:
         return place_meter(b, h);
+    case WHIM_LINK_ENDED:
+        return place_ended(b, h);
     case WHIM_LINK_HELLO:
     case WHIM_LINK_END:
     case WHIM_LINK_BYE:
@@ -202,6 +232,9 @@ void whim_bridge_came(void *ctx, const whim_link_head *h)
         break;
     case WHIM_LINK_METER:
         whim_bridge_came_meter(b, h);
+        break;
+    case WHIM_LINK_ENDED:
+        came_ended(b, h);
         break;
     case WHIM_LINK_HELLO:
         break;

@@ -19,7 +19,8 @@ typedef enum whim_link_kind {
     WHIM_LINK_END,    /* the group's, with its reason; nothing else follows */
     WHIM_LINK_BYE,    /* nothing else follows */
     WHIM_LINK_WORK,   /* how often a rank was seen to work */
-    WHIM_LINK_METER   /* to node 0: a number that a rank counts, which one is the part */
+    WHIM_LINK_METER,  /* to node 0: a number that a rank counts, which one is the part */
+    WHIM_LINK_ENDED   /* letters that a rank has followed to the end, in rounds up to call.size */
 } whim_link_kind;
 
 /* As it travels: hosts have one order of bytes. */

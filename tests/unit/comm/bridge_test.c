@@ -380,6 +380,44 @@ static void ends_are_everywhere(void **state)
     all_end_with(g, "rank 1 was killed");
 }
 
+/* The last rank follows a letter without the call that the others make. */
+static void leave_out_the_last(whim_hosts_rank *rank)
+{
+    const void *text;
+    int64_t bytes;
+    bool leaves_out = rank->comm.rank == 2;
+    whim_mail *mail = &rank->mail;
+    rank->err = whim_comm_barrier(&rank->comm, "connected");
+    if (rank->err == WHIM_ERR_OK) {
+        rank->err = rank->comm.rank == 0
+                        ? whim_mail_send(mail, &leaves_out, 1, NULL, 0, &rank->diag)
+                        : whim_mail_take(mail, true, &text, &bytes, &rank->diag);
+    }
+    if (rank->err != WHIM_ERR_OK) {
+        return;
+    }
+    whim_mail_begin(mail);
+    if (leaves_out) { /* and waits for the next one */
+        whim_mail_ended(mail, whim_mail_number(mail));
+        whim_mail_done(mail);
+        rank->err = whim_mail_take(mail, true, &text, &bytes, &rank->comm.diag);
+        return;
+    }
+    rank->err = whim_comm_barrier(&rank->comm, "the last");
+}
+
+/* Long before the deadline; nobody waits for it. */
+static void a_call_left_out_elsewhere_is_told(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        whim_hosts *g = group_new(true, seed);
+        whim_hosts_run(g, (const int32_t[]){1, 1, 1, 0}, leave_out_the_last);
+        all_end_with(g, "calls barrier of 0 at \"the last\", rank 2 has ended the step behind "
+                        "\"connected\"");
+    }
+}
+
 static void a_lost_node_is_named(void **state)
 {
     (void)state;
@@ -446,7 +484,7 @@ static whim_link_head round_with(size_t at, int64_t value, size_t bytes)
 static void garbage_ends_the_group(void **state)
 {
     (void)state;
-    const whim_link_head heads[] = {WITH(kind, WHIM_LINK_METER + 1),
+    const whim_link_head heads[] = {WITH(kind, WHIM_LINK_ENDED + 1),
                                     WITH(kind, -1),
                                     WITH(kind, WHIM_LINK_HELLO),
                                     WITH(node, 0),
@@ -474,6 +512,7 @@ static void garbage_ends_the_group(void **state)
                                     WITH(kind, WHIM_LINK_READ),
                                     WITH(kind, WHIM_LINK_WORK),
                                     WITH(kind, WHIM_LINK_METER),
+                                    WITH(kind, WHIM_LINK_ENDED),
                                     WITH(kind, WHIM_LINK_BYE),
                                     WITH(node, 1) /* as before: once more */};
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
@@ -548,6 +587,7 @@ int main(void)
         cmocka_unit_test(work_is_told),
         cmocka_unit_test(who_waits_for_cpu_time_is_told_of),
         cmocka_unit_test(ends_are_everywhere),
+        cmocka_unit_test(a_call_left_out_elsewhere_is_told),
         cmocka_unit_test(a_lost_node_is_named),
         cmocka_unit_test(other_generations_are_dropped),
         cmocka_unit_test(garbage_ends_the_group),
