@@ -89,7 +89,7 @@ static const char help[] =
     "  --threads=N     so many threads (default: one for each core, and one alone)\n"
     "  --every=N       every N-th case only, of which the seed says which\n"
     "  --quick         fewer random cases, and a level only where its source is not that of the\n"
-    "                  level below: for emulators and sanitizers\n"
+    "                  level below, in ops and types of weights: for emulators and sanitizers\n"
     "  --list          say what would be run\n"
     "  --bench         time the ops and test nothing\n"
     "  --help          this text\n\n"
@@ -164,6 +164,22 @@ typedef struct progress {
     bool finished;
 } progress;
 
+/* Whether a level of the CPU has products of its own for weights of this type. The others are those
+ * of the level below it (tmpl/product_tmpl.h, tmpl/block_tmpl.h). `avx512vnni` has them all, since
+ * builds of the sanitizers have no `avx512`. */
+static bool is_own_type(const char *isa, whim_dtype type)
+{
+    bool is_block = whim_cpu_form_of(type) != NULL;
+    bool is_plain = type == WHIM_DTYPE_F32 || type == WHIM_DTYPE_F16;
+    if (strcmp(isa, "dotprod") == 0 || strcmp(isa, "i8mm") == 0) {
+        return is_block;
+    }
+    if (strcmp(isa, "bf16") == 0 || strcmp(isa, "avx512bf16") == 0) {
+        return !is_block && !is_plain;
+    }
+    return strcmp(isa, "amx") != 0 || !is_plain;
+}
+
 /* Levels that differ in nothing but the length of pages. */
 static bool is_page_length(const char *isa)
 {
@@ -177,12 +193,29 @@ static int32_t group_cases(const group *g)
     return f->n_fixed + g->o->repeat * (few ? f->n_random_quick : f->n_random);
 }
 
+/* Whether a case has weights, and they are all of types that the level below multiplies as well. */
+static bool is_of_below(const group *g, const checkop_case *c)
+{
+    int32_t n_weight = 0, n_own = 0;
+    for (int32_t i = 0; i < c->n_buf && g->isa != NULL; i++) {
+        if (c->buf[i].role == CHECKOP_WEIGHT) {
+            n_weight++;
+            n_own += is_own_type(g->isa, c->buf[i].dtype);
+        }
+    }
+    return n_weight > 0 && n_own == 0;
+}
+
 static void group_case(const group *g, checkop_run *run, progress *p, checkop_case *c)
 {
     run->index = p->index;
     alarm(CASE_SECONDS);
     checkop_case_init(c, run, g->op, p->index);
     memcpy(p->text, c->text, sizeof p->text);
+    if (g->o->quick && is_of_below(g, c)) {
+        checkop_case_free(c, run);
+        return;
+    }
     bool of_ranks = g->op == CHECKOP_RANKS, ready = checkop_case_upload(c, run);
     if (of_ranks && !checkop_ranks_run_on(run)) {
         c->skip = "collectives";
@@ -307,7 +340,7 @@ static bool is_paged(int32_t op)
 static bool has_products(int32_t op)
 {
     return op == WHIM_OP_linear || op == WHIM_OP_linear_swiglu || op == WHIM_OP_linear_topk ||
-           op == WHIM_OP_moe_experts || op == CHECKOP_CHAIN;
+           op == WHIM_OP_moe_experts;
 }
 
 /* Whether the source of a level differs from the level's below it in this op: levels of the CPU
@@ -326,7 +359,9 @@ static bool is_other(const group *g)
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
         if (strcmp(g->isa, products[i]) == 0) {
             bool attention = strcmp(g->isa, "bf16") == 0 && is_paged(g->op);
-            return !g->o->quick || attention || has_products(g->op);
+            bool other =
+                g->op == CHECKOP_CHAIN ? is_own_type(g->isa, WHIM_DTYPE_Q8_0) : has_products(g->op);
+            return !g->o->quick || attention || other;
         }
     }
     return true;
