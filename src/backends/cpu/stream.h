@@ -10,9 +10,15 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/queue.h"
 
+/* Tests open thousands of streams, and every page is cleared: theirs have less, so that products
+ * are made in parts, too, which the program does with long prompts only. */
 enum {
-    CPU_OPEN_MAX = 256,             /* accesses remembered since the last barrier */
-    CPU_Q8_BYTES = 16 * 1024 * 1024 /* narrow activations of one product */
+    CPU_OPEN_MAX = 256, /* accesses remembered since the last barrier */
+#ifdef WHIM_DEBUG
+    CPU_Q8_BYTES = 1024 * 1024,
+#else
+    CPU_Q8_BYTES = 16 * 1024 * 1024, /* narrow activations of one product */
+#endif
 };
 
 /* A norm of few rows that waits: the products that read its result make it for themselves and go
