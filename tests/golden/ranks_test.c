@@ -208,8 +208,10 @@ void ranks_check_sizes(const char *model, rank_member like, bool quick)
         like.isa = NULL;
         like.graphs = true;
         like.speaks = false;
-        like.uneven = like.weight_type != NULL; /* the law is slow: two plans of real weights do */
+        /* The law is slow: two plans of real weights on two ranks do. */
+        like.uneven = like.weight_type != NULL;
         ranks_check(model, &bound, &one, like, 2);
+        like.uneven = true;
         check_groups(model, &bound, &one, like, 2);
         if (ranks_has_experts(model)) {
             check_dealt_cut(model, &bound, &one, like);
