@@ -108,6 +108,18 @@ bool terminal_has_color(void)
     return terminal_can_edit() && (no_color == NULL || no_color[0] == '\0');
 }
 
+bool terminal_reflows(void)
+{
+    const char *term = getenv("TERM");
+    return env_is_set("TMUX") ||
+           (!env_is_set("XTERM_VERSION") && (term == NULL || strcmp(term, "linux") != 0));
+}
+
+bool env_is_set(const char *name)
+{
+    return getenv(name) != NULL;
+}
+
 /* NULL where it is not set, or empty. */
 static const char *env_text(const char *name)
 {
@@ -146,6 +158,11 @@ bool env_credential(const char *name, char *buf, int64_t n)
     const char *folder = getenv("CREDENTIALS_DIRECTORY");
     int len = folder == NULL ? -1 : snprintf(buf, (size_t)n, "%s/%s", folder, name);
     return len > 0 && len < n && whim_path_get_type(buf) == WHIM_PATH_FILE;
+}
+
+const char *env_kv_dir(void)
+{
+    return getenv("WHIMBREL_KV_DIR");
 }
 
 const char *env_api_key(void)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the commands share: their entry points, messages, the default model, JSON texts. The
- * environment is read in cmd.c, cache.c and hub_env.c and nowhere else
- * in the program.
+ * environment is read in cmd.c, cache.c and hub_env.c and nowhere else (tools/check-names).
  * Threads: the main thread. */
 #ifndef WHIM_APPS_CMD_H
 #define WHIM_APPS_CMD_H
@@ -75,10 +74,11 @@ bool default_model_path(char *buf, int64_t n, whim_str *why);
 
 /* --- the environment -------------------------------------------------------------------------- */
 
-/* What the environment says about the terminal: whether colours are wanted (NO_COLOR, TERM), and
- * whether it is more than a teletype. */
+/* What the environment says about the terminal: whether colours are wanted (NO_COLOR, TERM),
+ * whether it is more than a teletype, and whether it breaks rows anew when its width changes. */
 bool terminal_has_color(void);
 bool terminal_can_edit(void);
+bool terminal_reflows(void);
 
 /* The service manager: NOTIFY_SOCKET, or NULL; WATCHDOG_USEC if it is meant for this process, else
  * 0; whether this descriptor goes to its journal (JOURNAL_STREAM). */
@@ -89,6 +89,12 @@ bool env_is_journal(int fd);
 /* The path of a credential that the service manager has for us (CREDENTIALS_DIRECTORY); false when
  * there is none. */
 bool env_credential(const char *name, char *buf, int64_t n);
+
+/* WHIMBREL_KV_DIR, which may be empty, or NULL when it is not there. */
+const char *env_kv_dir(void);
+
+/* Whether a library's own variable is there, empty or not. */
+bool env_is_set(const char *name);
 
 /* WHIMBREL_API_KEY, or NULL when it is not there or empty. */
 const char *env_api_key(void);
@@ -107,9 +113,8 @@ bool env_is_container(void);
 bool env_is_ci(void);
 
 /* The operand, or the default model, or (by hub_model.h) what ORG/NAME stands for, which may take a
- * download; `buf` is for a path that is not the operand, MODEL_PATH_MAX bytes. NULL after a
- * complaint when there is none; one about an unknown name shows similar names
- * it. */
+ * download. `buf` (MODEL_PATH_MAX bytes) is for a path that is not the operand. NULL after a
+ * complaint when there is none; one about an unknown name shows similar names. */
 const char *choose_model(const whim_options *options, char *buf);
 
 /* That a MODEL leads nowhere: what is near it, among files, short names and what is in the cache,

@@ -305,13 +305,6 @@ static void locale_open(void)
     }
 }
 
-static bool terminal_reflows(void)
-{
-    const char *term = getenv("TERM");
-    return getenv("TMUX") != NULL ||
-           (getenv("XTERM_VERSION") == NULL && (term == NULL || strcmp(term, "linux") != 0));
-}
-
 whim_err input_open(const chat_view *view, chat_input **out)
 {
     chat_input *input = whim_alloc(sizeof *input);

@@ -5,6 +5,7 @@
 #ifdef WHIM_TLS
 
 #include "base/alloc.h"
+#include "cmd.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -101,8 +102,8 @@ static void trust_system(SSL_CTX *ctx)
                                         "/etc/pki/tls/certs/ca-bundle.crt",
                                         "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
     SSL_CTX_set_default_verify_paths(ctx);
-    bool is_set = getenv(X509_get_default_cert_file_env()) != NULL ||
-                  getenv(X509_get_default_cert_dir_env()) != NULL ||
+    bool is_set = env_is_set(X509_get_default_cert_file_env()) ||
+                  env_is_set(X509_get_default_cert_dir_env()) ||
                   access(X509_get_default_cert_file(), R_OK) == 0 ||
                   access(X509_get_default_cert_dir(), R_OK) == 0;
     for (size_t i = 0; !is_set && i < sizeof usual / sizeof usual[0]; i++) {

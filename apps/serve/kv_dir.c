@@ -5,23 +5,21 @@
 
 #include "base/os/mem.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static void unused(serve *s, const char *why)
 {
     whim_log_warn(&s->log, "kv_dir", whim_log_text("unused", why));
 }
 
-const char *serve_kv_dir_asked(const whim_options *options)
+/* The folder that the command line or the environment names, "" for none; NULL: neither says. */
+static const char *asked_folder(const whim_options *options)
 {
-    return options->kv_dir != NULL ? options->kv_dir : getenv("WHIMBREL_KV_DIR");
+    return options->kv_dir != NULL ? options->kv_dir : env_kv_dir();
 }
 
 bool serve_kv_dir_insist(const whim_options *options, char dir[MODEL_PATH_MAX])
 {
     whim_str why = {0};
-    const char *asked = serve_kv_dir_asked(options);
+    const char *asked = asked_folder(options);
     bool ok = true;
     if (asked != NULL && asked[0] == '\0') {
         complain(EXIT_USAGE, "--no-kv-dir, or an empty WHIMBREL_KV_DIR, says that pages are kept "
@@ -42,7 +40,7 @@ bool serve_kv_dir_insist(const whim_options *options, char dir[MODEL_PATH_MAX])
 
 void serve_kv_dir_choose(serve *s)
 {
-    const char *asked = serve_kv_dir_asked(s->options);
+    const char *asked = asked_folder(s->options);
     const char *reason = kv_keep_reason(s->nodes.cfg.n_node, whim_os_mem_available());
     whim_str why = {0};
     s->kv_dir[0] = '\0';

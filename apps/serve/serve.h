@@ -131,9 +131,6 @@ void serve_model_close(serve *s);
 
 /* --- pages on disk (kv_dir.c) ----------------------------------------------------------- */
 
-/* The folder that the command line or the environment names, "" for none; NULL: neither says. */
-const char *serve_kv_dir_asked(const whim_options *options);
-
 /* The folder that a server would take, for those who cannot do without; false after a complaint. */
 bool serve_kv_dir_insist(const whim_options *options, char dir[MODEL_PATH_MAX]);
 
