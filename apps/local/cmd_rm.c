@@ -43,11 +43,22 @@ static bool is_meant(const removal *r, const whim_hub_item *item)
             strcmp(path, item->path) == 0);
 }
 
+/* What the cache has, after such words, or "". The caller frees it. */
+static whim_str cache_has(const whim_hub_shelf *shelf, const char *words)
+{
+    whim_str text = {0};
+    for (int64_t i = 0; i < shelf->n; i++) {
+        whim_str_printf(&text, "%s%s", i > 0 ? ", " : words, shelf->items[i].name);
+    }
+    return text;
+}
+
 /* False after a complaint: nothing is called so, or it is in use. */
 static bool find_items(removal *r)
 {
     static running_list running;
     running_find(&running);
+    r->all = r->ref.pick[0] == '\0' && strcmp(r->ref.rev, "main") == 0;
     for (int64_t i = 0; i < r->shelf.n; i++) {
         const whim_hub_item *item = &r->shelf.items[i];
         if (!is_meant(r, item)) {
@@ -65,13 +76,10 @@ static bool find_items(removal *r)
         r->bytes += item->bytes;
     }
     if (r->n == 0) {
-        whim_str near = {0};
-        for (int64_t i = 0; i < r->shelf.n; i++) {
-            whim_str_printf(&near, "%s%s", i > 0 ? ", " : "", r->shelf.items[i].name);
-        }
-        complain(EXIT_FAILED, "the cache %s has no \"%s\"%s%s", r->repo.cache, r->name,
-                 near.len > 0 ? "; it has " : "", whim_str_text(&near));
-        whim_str_deinit(&near);
+        whim_str others = cache_has(&r->shelf, "; it has ");
+        complain(EXIT_FAILED, "the cache %s has no \"%s\"%s", r->repo.cache, r->name,
+                 whim_str_text(&others));
+        whim_str_deinit(&others);
     }
     return r->n > 0;
 }
@@ -137,16 +145,17 @@ int cmd_rm(const whim_options *options)
     if (!hub_settings_read(&visit)) {
         return EXIT_FAILED;
     }
-    if (hub_ref_read(&r.ref, options->model, &diag) != WHIM_ERR_OK) {
-        return complain(
-            EXIT_USAGE,
-            "%s; other files, such as the default model, are deleted with your system's rm",
-            diag.text);
-    }
     r.name = options->model;
-    r.all = r.ref.pick[0] == '\0' && strcmp(r.ref.rev, "main") == 0;
-    if (whim_hub_repo_init(&r.repo, visit.cache, &r.ref, &diag) != WHIM_ERR_OK ||
-        whim_hub_shelf_read(&r.shelf, visit.cache, &diag) != WHIM_ERR_OK) {
+    if (whim_hub_shelf_read(&r.shelf, visit.cache, &diag) != WHIM_ERR_OK) {
+        complain(EXIT_FAILED, "%s", diag.text);
+    } else if (hub_ref_read(&r.ref, options->model, &diag) != WHIM_ERR_OK) {
+        whim_str others = cache_has(&r.shelf, "; the cache has ");
+        code = complain(
+            EXIT_USAGE,
+            "%s%s; other files, such as the default model, are deleted with your system's rm",
+            diag.text, whim_str_text(&others));
+        whim_str_deinit(&others);
+    } else if (whim_hub_repo_init(&r.repo, visit.cache, &r.ref, &diag) != WHIM_ERR_OK) {
         complain(EXIT_FAILED, "%s", diag.text);
     } else if (find_items(&r)) {
         bool sure = is_sure(&r, options);

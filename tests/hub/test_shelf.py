@@ -79,6 +79,7 @@ def test_rm_asks(case):
         case.run(hub, "rm", "org/tiny", code=2, says="-y")
         case.run(hub, "rm", "org/nothing", "-y", code=1, says=['has no "org/nothing"', "it has org/tiny"])
         case.run(hub, "rm", "org/tiny:Q4_K_M", "-y", code=1, says="has no")
+        case.run(hub, "rm", "tiny", "-y", code=2, says=["the cache has org/tiny;", "your system's rm"])
         case.run(hub, "rm", "../..", "-y", code=2)
         case.run(hub, "rm", code=2, says="rm what")
         assert tree(case) == before
