@@ -9,6 +9,7 @@
 #include "base/report/progress.h"
 #include "client/link.h"
 #include "local/offer.h"
+#include "local/running.h"
 #include "warm/own_server.h"
 
 #include <signal.h>
@@ -119,6 +120,19 @@ static bool prompt_read(warming *w, const warm_request *request)
 
 /* --- the server ------------------------------------------------------------------------------- */
 
+/* After a failure: another process may have the folder, and if it is a server, it can do this. */
+static void tell_who_has(const char *path)
+{
+    static running_list running;
+    running_find(&running);
+    for (int32_t i = 0; i < running.n; i++) {
+        if (running_has(&running.v[i], path)) {
+            tell_of("warm", "the server at %s has this model: --url %s lets it do this",
+                    running.v[i].url, running.v[i].url);
+        }
+    }
+}
+
 static bool server_own(warming *w)
 {
     serve *s = &w->server;
@@ -135,7 +149,7 @@ static bool server_own(warming *w)
     s->save_ns = SAVE_NS;
     if (!serve_model_open(s, path)) {
         if (s->service == NULL && s->kv_space.name[0] != '\0') {
-            tell_of("warm", "if a server of this model runs, --url lets it do this");
+            tell_who_has(path);
         }
         return false;
     }

@@ -121,7 +121,7 @@ def test_a_server_that_runs_can_do_it(model, template, tmp_path):
     server = serve("warm-url", model, *template, *kv, ctx=2048, env={"WHIMBREL_API_KEY": ""})
     try:
         said = warm(file, model, *template, *kv, code=1)
-        assert "in use by another whimbrel" in said and "--url" in said
+        assert "in use by another whimbrel" in said and f"--url {server.url} lets it" in said
         assert "1 prompt, " in warm(file, "--url", server.url)
         assert "leave MODEL out" in warm(file, model, "--url", server.url, code=2)
         _, n_prompt, cached = chat(server, body)
