@@ -117,8 +117,9 @@ bool env_is_ci(void);
  * complaint when there is none; one about an unknown name shows similar names. */
 const char *choose_model(const whim_options *options, char *buf);
 
-/* That a MODEL leads nowhere: what is near it, among files, short names and what is in the cache,
- * and (unless "") what the hub says about it as a name (local/near.c). */
+/* Complain that a MODEL leads nowhere (local/near.c). The complaint lists similar names among
+ * files, short names and models in the cache. `as_name`, unless "", is what the hub said about
+ * it. */
 void complain_no_model(const char *model, const char *as_name);
 
 /* Bytes of the control character at `text`, 0 when it is none: what a model says must not steer a

@@ -15,8 +15,8 @@
 typedef struct share {
     int32_t n_head, n_kv, n_key, d_ff, n_expert;
     int64_t weights, kv, total, most_comm;
-    /* Messages for each token: of one at once, of some, of a prompt; of its group's if there are
-     * several, which are as large then. */
+    /* Bytes that ranks exchange for each token of a step of one, of some, of a prompt. With several
+     * groups: in the token's own group, while all groups have as many tokens. */
     int64_t token_comm, batch_comm, prompt_comm;
 } share;
 

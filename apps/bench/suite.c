@@ -211,7 +211,7 @@ static bool round_run(suite *s, bool proposes)
 
 /* --- the result ------------------------------------------------------------------------------- */
 
-/* Tokens that came of each of n blocks: those that were right, and the one after them. */
+/* Tokens per block, of n blocks: the right ones, and the one that follows them. */
 static double block_tokens(int64_t n, int64_t n_right)
 {
     return n > 0 ? (double)(n + n_right) / (double)n : 1;

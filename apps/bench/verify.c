@@ -13,7 +13,7 @@ typedef struct sized {
     double *step_ns, *draft_ns; /* [n] */
 } sized;
 
-/* The draft's pass after a step: it takes rows in that the step left to it. */
+/* Time the draft's pass after a step, in which it reads the rows that the step left to it. */
 static whim_err draft_time(bench *b, int64_t rows, double *ns, whim_diag *diag)
 {
     int32_t found[WHIM_WIDTH_MOST];

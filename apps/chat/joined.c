@@ -52,7 +52,7 @@ whim_err joined_choose(joined *j, const char *name, whim_str *names, whim_diag *
     return err;
 }
 
-/* What the command line says of sampling goes into the requests; the rest is the server's. */
+/* Requests say of sampling what the command line says; the server chooses the rest. */
 static void params_from_options(joined *j, const whim_options *o)
 {
     const struct {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Markdown marks, found while the text arrives: what is emphasised and what is code, from the
- * mark that begins it to the one that ends it or to the end of the line; and at the front of a
- * line headings, items, quotes and fences. A mark is held back until what follows it decides. */
+/* Finds the marks of Markdown while the text arrives. Emphasis and code go from the mark that
+ * begins them to the one that ends them, or to the end of the line. Headings, items, quotes and
+ * fences are looked for at the front of a line. A mark is held back until what follows it
+ * decides. */
 #include "chat/prose.h"
 
 #include "base/utf8.h"
@@ -190,7 +191,7 @@ static void write_front(prose *p, uint8_t style)
     whim_str_clear(&p->front);
 }
 
-/* The front was none: its characters are those of a line. */
+/* The line has no mark at its front: its first characters are text. */
 static void replay_front(prose *p)
 {
     whim_str kept = p->front;

@@ -85,7 +85,7 @@ static bool own_load(chat *c)
     return true;
 }
 
-/* The path of what the user calls so, which may take a download. */
+/* The path of the model with this name, which may take a download. */
 static bool find_path(const chat *c, const char *name, char path[MODEL_PATH_MAX])
 {
     whim_options named = *c->options;

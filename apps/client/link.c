@@ -123,8 +123,8 @@ static void tls_send(server_link *link)
     }
 }
 
-/* The end of a connection is that of a reply only where the server has said so, or the reply tells
- * its own. */
+/* The end of the connection ends the reply only if the server announced it. Otherwise the reply
+ * must say by itself where it ends. */
 static void tls_end(server_link *link, int64_t how)
 {
     const server_reply *a = &link->reply;

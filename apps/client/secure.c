@@ -213,7 +213,7 @@ bool secure_is_greeted(const secure_conn *c)
     return SSL_is_init_finished(c->ssl) == 1;
 }
 
-/* Newer ones name the end of a connection that nobody announced. */
+/* Newer versions of OpenSSL have a reason of its own for an end that was not announced. */
 static bool is_cut(unsigned long why)
 {
 #ifdef SSL_R_UNEXPECTED_EOF_WHILE_READING

@@ -403,7 +403,7 @@ void server_reply_end(server_reply *a, bool wants_stream)
     if (a->status != 0 && a->status != 200 && a->stage >= SERVER_STAGE_BODY) {
         fail_status(a);
     } else if (a->is_events && (a->done || a->finished)) {
-        whole = true; /* the reply was told to be whole; what is missing is the end of HTTP */
+        whole = true; /* the reply says that it is whole; only the end of HTTP is missing */
     }
     if (!whole || (a->is_events && !a->done && !a->finished)) {
         server_reply_fail(a, SERVER_FAULT_CUT, "");

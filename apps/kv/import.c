@@ -92,8 +92,8 @@ static int64_t all_records(const importing *in)
     return all;
 }
 
-/* A tier that is opened keeps within the limit by removing the oldest files, whoever's they are: so
- * what does not fit is refused before. */
+/* Opening a tier makes room by removing the oldest files, whichever model wrote them. So what does
+ * not fit is refused first. */
 static whim_err room_check(importing *in)
 {
     const kv_model *m = in->model;
@@ -183,7 +183,7 @@ static whim_err tiers_settle(importing *in)
     return WHIM_ERR_OK;
 }
 
-/* Room for the last of the file may have been made by removing what the folder had of it before. */
+/* The last pages of the file may have pushed out some of it that the folder had before. */
 static whim_err all_check(importing *in)
 {
     bool more = true;

@@ -151,7 +151,8 @@ static bool list_add(const asking *a, json_t *body, const json_t *list, int64_t 
     return ok;
 }
 
-/* A client that asks for no turn gets one all the same, but /tokenize would leave it away. */
+/* The chat route begins the answer's turn even if add_generation_prompt is false. /tokenize does
+ * not, so the field goes. */
 static bool chat_add(const asking *a, json_t *body, int64_t number)
 {
     whim_str text = {0};

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What it takes on a device of its own is told beside what it takes here. */
+/* Memory of this machine, and beside it that of a device that has its own. */
 static void put_memory(whim_str *cell, const running_server *s)
 {
     char here[32], there[32];

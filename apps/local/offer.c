@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choice of a model for who names none. A server asks before it binds its port, so that nobody
+/* Chooses a model for people who name none. A server asks before it binds its port, so that nobody
  * connects to one that waits for an answer. */
 #include "local/offer.h"
 
@@ -88,7 +88,7 @@ static bool has_default(const whim_options *options)
     return cache_find(default_model_name(), path, sizeof path) || fetch_is_possible(options);
 }
 
-/* The first of the list that are shown: the last ones are the best. */
+/* The place of the first one that is shown. The best ones are at the end of the list. */
 static int32_t first_shown(const fit_list *list)
 {
     return list->n > MAX_SHOWN ? list->n - MAX_SHOWN : 0;
@@ -175,7 +175,7 @@ static char *trimmed(char *line)
     return line;
 }
 
-/* Model `number` of what was printed; the first is also that of nobody who chooses. */
+/* Take model `number` of those that were printed. The first is taken if nobody chooses. */
 static void take_number(whim_options *options, const fit_list *list, int32_t n_own, int32_t number)
 {
     if (number > n_own) {

@@ -215,12 +215,12 @@ static void drain(serve *s)
            signals_wait() != SIGNAL_STOP_NOW) {
         watch(s);
     }
-    /* Not before: a request that came in before the signal may still be read, and is answered. */
+    /* Only now, because a request that came in before the signal may still be read. */
     whim_service_drain(s->service);
 }
 
-/* What it has done; busy is the time of the loop while there was work, of which steps are the
- * model's part. */
+/* A line about what the server has done. "busy" is the time in which the loop had work, and "steps"
+ * is the part of it that the model took. */
 static void sum_up(serve *s)
 {
     whim_service_stats stats = whim_service_get_stats(s->service);

@@ -34,7 +34,7 @@ static bool key_add(key_list *keys, char *line, const char *what)
     return true;
 }
 
-/* One key in a line; blank lines and those that begin with # are nothing. */
+/* Each line is a key. Blank lines and lines that begin with # are skipped. */
 static bool keys_split(key_list *keys, const char *what)
 {
     char *line = keys->text.text;

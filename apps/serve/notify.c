@@ -41,8 +41,8 @@ void notify_progress(serve *s, double share)
     whim_os_notify_send(&s->notify.link, text);
 }
 
-/* A download tells its progress to people, not to us, and gives up by itself when nothing comes:
- * until it is over, time is asked for again and again. */
+/* A download shows its progress to people, not to us, and gives up by itself when nothing comes. So
+ * this asks for more time until it is over. */
 static void fetch_loop(void *ctx)
 {
     serve *s = ctx;

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Progress comes with every step, so a silence is none of a long prompt's. */
+/* Progress comes with every step, so that even a long prompt causes no long silence. */
 #define SILENCE_S 3600.0
 #define FIND_S 60.0
 #define SAVE_NS (3600 * WHIM_NS_PER_S)
@@ -73,7 +73,7 @@ static void on_chunk(void *ctx, const whim_json *chunk)
     w->done = done;
 }
 
-/* Nothing of it waits any more: what comes next may take the memory of its pages. */
+/* Wait until the disk has all pages: the next prompt may take their memory. */
 static void saved_wait(const warming *w)
 {
     const whim_service *service = w->server.service;

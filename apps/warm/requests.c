@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A body stays as it is but for what decides how much is answered and how it is told: so the server
- * makes the prompt of it that it makes of the client's own. */
+/* Only fields that say how much to answer, and in which form, are changed in a body. So the server
+ * makes the same prompt of it as of the client's own. */
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
