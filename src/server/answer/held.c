@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that answers under way hold: where that for requests and answers is nearly taken, the
- * largest answer of the client whose answers hold most is ended, so that others go on. */
+/* Memory that unfinished answers hold. When the memory for requests and answers is nearly used up,
+ * one answer is ended so that the others can continue: the largest one of the client whose answers
+ * hold most. */
 #include "base/heap/budget.h"
 #include "server/answer/run.h"
 

@@ -57,13 +57,13 @@ void whim_answer_cancel(whim_answer *a, whim_job_reason why);
 
 /* --- memory (held.c) ------------------------------------------------------------------- */
 
-/* From so many eighths of the memory for requests on, one answer after the other is ended, if it
- * holds so much. */
+/* When so many eighths of the memory for requests are used, answers are ended one after the other.
+ * One that holds less than the second number of bytes is never ended. */
 enum { WHIM_ANSWER_SHARE = 7, WHIM_ANSWER_LEAST_HELD = 256 << 10 };
 
 bool whim_answers_hold_too_much(void);
 
-/* The one that is to be, of a list of active ones; NULL: none holds much. */
+/* The next one to end, of a list of active ones; NULL: none holds much. */
 whim_answer *whim_answer_greediest(whim_answer *first);
 
 /* End it: what it holds is given back at once, and its client learns why. */

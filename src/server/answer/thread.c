@@ -368,8 +368,8 @@ static int64_t *large_taken_at(whim_answer_thread *w, const whim_answer *a)
     return &w->large_taken[whim_exchange_get_notes(a->ex)->client % LARGE_CLIENTS];
 }
 
-/* The first of the client that waits longest for its turn: nobody waits for the many of another.
- * NULL: there is none. The lock is held. */
+/* The first reply of the client that has waited longest for its turn, so that nobody waits for the
+ * many replies of another client. NULL: there is none. The lock is held. */
 static whim_answer *take_large(whim_answer_thread *w)
 {
     whim_answer **best = &w->large_first, *a = *best;
@@ -440,8 +440,8 @@ static void keep_alive_all(whim_answer_thread *w)
     }
 }
 
-/* What is kept for replies takes memory, and who waits for one reads nothing of it. One is ended at
- * a time: what it held is for the others. */
+/* Answers that are kept until they are whole take memory that no client reads off. One is ended at
+ * a time, because what it held may be enough for the others. */
 static void end_greediest(whim_answer_thread *w)
 {
     int64_t now = whim_clock_ns();

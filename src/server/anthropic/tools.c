@@ -14,7 +14,7 @@ typedef struct shelf {
     int64_t next;
 } shelf;
 
-/* A name that no tool has is nothing to us: the request was made for a server with more tools. */
+/* Names that no tool has are ignored: the request was made for a server with more tools. */
 static void set_offered(shelf *s, const json_t *name, bool offered)
 {
     const json_t *at = json_object_get(s->at, json_string_value(name));

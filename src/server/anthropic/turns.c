@@ -263,8 +263,8 @@ static bool system_block(walk *w, const json_t *block)
     return true;
 }
 
-/* Inside the conversation tools may come and go as well; that is no text, and anthropic_tools.c
- * heeds it. */
+/* A system turn inside the conversation may also add or remove tools. That is no text; tools.c
+ * reads it. */
 static bool system_turn_block(walk *w, const json_t *block)
 {
     const json_t *type = whim_peek(block, "type"), *tool = whim_peek(block, "tool");

@@ -84,7 +84,7 @@ bool whim_llamacpp_name_bias(const whim_api *api, const whim_fields *f, whim_tas
     {
         ok = ok && read_member(api, f, key, pair, object);
     }
-    /* The list is read to its end: what follows ends its life. */
+    /* The list is read to its end before what follows frees it. */
     ok = ok &&
          (json_object_set(task->body, "logit_bias", object) == 0 || whim_fault_no_memory(f->fault));
     json_decref(object);

@@ -147,7 +147,7 @@ static bool join(const whim_api *api, const whim_fields *f, const whim_task *tas
            add_id(f, out, g->fim.middle);
 }
 
-/* A model that goes on behind its gap writes the mark of another file, or fills up. */
+/* A model that continues past the gap writes the mark of another file, or padding. */
 static bool add_ends(const whim_fields *f, const gap *g, whim_task *task)
 {
     const int32_t ends[MAX_END_IDS] = {g->fim.pad, g->fim.repo, g->fim.file};

@@ -98,7 +98,7 @@ static void put_end(whim_answer *a)
 
 /* --- the forms -------------------------------------------------------------------------------- */
 
-/* Without a prompt the model is only to be loaded, which it is. */
+/* Without a prompt the client only wants the model loaded, and it is. */
 static bool reply_loaded(const whim_api *api, whim_exchange *ex, const char *part,
                          const whim_task *task)
 {

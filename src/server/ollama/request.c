@@ -11,7 +11,7 @@
 
 /* --- what both have --------------------------------------------------------------------------- */
 
-/* Then nothing is asked for but that the model be loaded. */
+/* Such a request only asks for the model to be loaded. */
 static bool is_empty(const whim_fields *f, const char *key)
 {
     const json_t *value = whim_field(f, key);

@@ -187,7 +187,7 @@ static void end_item(whim_answer *a, const whim_answer_choice *c)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* What it was asked and what it answered, for who goes on from it. */
+/* Keep the question and the answer for a request that continues from them. */
 static void keep(whim_answer *a, const whim_response *r)
 {
     whim_str *items = &a->task->input_items;

@@ -228,7 +228,7 @@ static bool items_before(whim_turns *turns, const whim_api *api, const whim_fiel
     return ok;
 }
 
-/* For who goes on from this response; `"store": false`: nobody does. */
+/* For a request that continues from this response; with `"store": false` none can. */
 static bool items_keep(const whim_fields *f, whim_task *task)
 {
     bool store = true;
