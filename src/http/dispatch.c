@@ -75,8 +75,9 @@ static void fill_request(whim_exchange *ex)
     }
 }
 
-/* The line of the log, not oftener than now and then: anybody can send what is no request. One that
- * waited was let in, and has its line. There is no route: the target may be what is wrong. */
+/* The log's line about a refusal. It is written only now and then, because anybody can send bytes
+ * that are no request. A request that waited was let in, so it always gets its line. The line names
+ * no route, because the target itself may be wrong. */
 static void log_refusal(whim_http *http, const whim_exchange *ex, bool waited, int status,
                         const char *message)
 {
@@ -204,7 +205,7 @@ static bool is_too_many(whim_http *http, const whim_conn *conn)
     return other == NULL;
 }
 
-/* Whether there is any left for it, where those who have more have made way. */
+/* Whether this request has memory, if need be after those who hold more have made way. */
 static bool has_memory(whim_http *http, whim_conn *conn)
 {
     if (whim_http_is_always_answered(conn->ex->request.path)) {

@@ -17,8 +17,8 @@
 /* Bytes of one exchange that are sent at once; others want to be served too. */
 enum { FLUSH_MAX = 1 << 20 };
 
-/* A body whose buffer never fits into its share of the memory for requests, as it doubles, is too
- * large whenever it comes: who sends it is not told to try again. */
+/* The buffer of a body doubles as it grows. If it can never fit into its share of the memory for
+ * requests, the body is too large at any time, and its sender is not told to try again. */
 static whim_http_parse_limits limits_of(whim_exchange *ex, const whim_http_limits *l)
 {
     whim_http_parse_limits limits = {

@@ -93,8 +93,8 @@ static bool has_room(const whim_http *http)
            whim_conn_to_drop(http, NULL) != NULL;
 }
 
-/* All connections are taken but those that are kept for health: one that nobody uses is closed for
- * one that came, so that these are left for when all are in use. */
+/* Only the connections that are kept for health are left. So an idle one is closed for the
+ * newcomer, and these are used only when no other is idle. */
 static void make_room(whim_http *http, const struct in6_addr *newcomer)
 {
     const whim_http_limits *l = &http->cfg.limits;

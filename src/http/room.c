@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that come slowly, or wait long, may hold all that requests may have. Where memory is
- * short, those of the client that holds most make room for the one that goes on. */
+/* Requests that come slowly, or wait long, may hold all memory for requests. When it is short,
+ * those of the client that holds most make room for the request that continues. */
 #include "base/heap/budget.h"
 #include "http/internal.h"
 
@@ -130,7 +130,7 @@ static whim_conn *greediest(const whim_http *http, const shares *all, const whim
     return best;
 }
 
-/* What is on its way already. It helps only one that can wait for it. */
+/* Bytes that will be free soon, which help only a request that can wait for them. */
 static int64_t leaving_for(const whim_http *http, givers which)
 {
     return which == GIVE_SOON ? atomic_load(&http->bodies->n_leaving) : 0;

@@ -50,8 +50,8 @@ static whim_exchange *unlink_work(whim_work *work, whim_exchange *before)
     return ex;
 }
 
-/* The last handler is kept from a client that has all others, however quick its requests should be.
- * Probes are answered all the same. Lock held. */
+/* A client that has all other handlers does not get the last one, even for quick requests. Probes
+ * always may. Lock held. */
 static bool may_have_handler(const whim_http *http, const whim_exchange *ex)
 {
     bool is_last = http->n_busy + 1 == http->cfg.n_handler && http->n_busy > 1;
@@ -59,9 +59,10 @@ static bool may_have_handler(const whim_http *http, const whim_exchange *ex)
            whim_http_is_always_answered(ex->request.path);
 }
 
-/* The first of the client that was taken from least lately, so that a client with many waits for
- * itself and not others for it. Only clients that were not taken from since `since` count. The one
- * before it goes to *before; NULL: nobody waits, or may have a handler. Lock held. */
+/* The first exchange of the client whose last turn is longest ago, so that a client with many waits
+ * for itself and others do not wait for it. Only clients without a turn since `since` count.
+ * *before becomes the exchange in front of it. NULL: nobody waits, or may have a handler. Lock
+ * held. */
 static whim_exchange *find_fair(const whim_http *http, const whim_work *work, int64_t since,
                                 whim_exchange **before)
 {
@@ -221,9 +222,9 @@ static void handle(worker *w, whim_exchange *ex)
     atomic_fetch_sub(&http->n_let_in, 1);
 }
 
-/* A slow request has worked for a while: a client that waits, and that none was taken from since
- * this request was, has one of its own handled on top of this one. So each of the others passes it
- * once, however many requests they have, and one request's memory is added at most. */
+/* A slow request has worked for a while. Now this thread handles a request of a client that waits
+ * and has had no turn since the slow one began. So each other client passes it once, however many
+ * requests they have, and at most one request's memory is added. */
 static void give_turn(void *ctx)
 {
     worker *w = ctx;
