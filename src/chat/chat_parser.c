@@ -206,6 +206,17 @@ void whim_tool_break(whim_chat_parser *p, char c)
     whim_tool_again(p, c, whim_tool_text, whim_tool_text);
 }
 
+bool whim_tool_keep_tag(whim_chat_parser *p, const char *tag, char c)
+{
+    if (!whim_tool_hold(p, tag, (int64_t)strlen(tag))) {
+        p->n_tag--;
+        whim_tool_break(p, c);
+        return false;
+    }
+    p->n_tag = 0;
+    return true;
+}
+
 /* --- the stages ------------------------------------------------------------------------------- */
 
 static void content_bytes(whim_chat_parser *p, const char *text, int64_t n)

@@ -31,10 +31,11 @@ typedef struct whim_tool_words {
     const char *open, *close;
     const char *prefix;   /* may stand before such an answer, as `close` may, and is dropped */
     bool list;            /* objects are in a list */
+    const char *fence;    /* OBJECT: stands behind `open`, with white space as it comes */
     const char *name_key; /* OBJECT: the key of a call's name; NULL: "name" */
     bool named_by_key;    /* OBJECT: the name is the only key, and its value the arguments */
     const char *function, *function_end; /* the first one goes up to the name */
-    const char *name_end;                /* NAMED: behind the name */
+    const char *name_end;                /* NAMED, or TAGGED with `value`: behind the name */
     const char *name_begin;              /* NAMED: before the name, behind an id of the call */
     /* NAMED: `function` stands before whatever is spoken to somebody, in the prompt already, and
      * this name means the user. A call is only what has the name of a tool. NULL: not so. */

@@ -29,16 +29,11 @@ static void hold_or_break(whim_chat_parser *p, char c)
     }
 }
 
-/* A tag that ends with c is whole: it waits with what came before it. */
 static void take_tag(whim_chat_parser *p, const char *tag, char c, int32_t state)
 {
-    if (!whim_tool_hold(p, tag, (int64_t)strlen(tag))) {
-        p->n_tag--;
-        whim_tool_break(p, c);
-        return;
+    if (whim_tool_keep_tag(p, tag, c)) {
+        p->named.state = state;
     }
-    p->n_tag = 0;
-    p->named.state = state;
 }
 
 static void opened_byte(whim_chat_parser *p, char c)

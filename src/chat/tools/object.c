@@ -45,8 +45,9 @@ static int unescape_step(whim_unescape *u, char c, char out[8])
 
 /* --- the call --------------------------------------------------------------------------------- */
 
-/* Where the parser is: before the list of calls, in an object or before it, behind one. */
-enum { AT_LIST, AT_OBJECT, BEHIND };
+/* Where the parser is: before the fence around calls or before the list of them, in an object or
+ * before it, behind one. */
+enum { AT_FENCE, AT_LIST, AT_OBJECT, BEHIND };
 
 /* Whether the answer itself is the call, without tags. */
 static bool is_bare(const whim_chat_parser *p)
@@ -64,9 +65,10 @@ static void object_begin(whim_object_call *h, int32_t state)
 
 void whim_object_start(whim_chat_parser *p, bool at_function)
 {
+    const whim_tool_words *words = p->cfg.format.tools;
     (void)at_function;
     p->object.in_list = false;
-    object_begin(&p->object, p->cfg.format.tools->list ? AT_LIST : AT_OBJECT);
+    object_begin(&p->object, words->fence != NULL ? AT_FENCE : words->list ? AT_LIST : AT_OBJECT);
 }
 
 static void arguments(whim_chat_parser *p, const char *bytes, int64_t n)
@@ -274,6 +276,20 @@ static void behind_byte(whim_chat_parser *p, char c)
     }
 }
 
+static void fence_byte(whim_chat_parser *p, char c)
+{
+    const whim_tool_words *words = p->cfg.format.tools;
+    if (p->n_tag == 0 && whim_is_blank(c) && whim_tool_hold(p, &c, 1)) {
+        return;
+    }
+    int match = whim_tool_match(p, &words->fence, 1, c);
+    if (match == -2) {
+        whim_tool_break(p, c);
+    } else if (match == 0 && whim_tool_keep_tag(p, words->fence, c)) {
+        p->object.state = words->list ? AT_LIST : AT_OBJECT;
+    }
+}
+
 /* The list may be missing where there is one call. */
 static void list_byte(whim_chat_parser *p, char c)
 {
@@ -296,7 +312,9 @@ void whim_object_step(whim_chat_parser *p, char c)
     whim_object_call *h = &p->object;
     const whim_json_walk before = h->walk;
     if (h->state != AT_OBJECT) {
-        (h->state == BEHIND ? behind_byte : list_byte)(p, c);
+        static whim_tool_byte_fn *const steps[] = {
+            [AT_FENCE] = fence_byte, [AT_LIST] = list_byte, [BEHIND] = behind_byte};
+        steps[h->state](p, c);
         return;
     }
     if (before.depth == 0 && p->raw.len == 0 && (whim_is_blank(c) || (h->in_list && c == ']'))) {

@@ -133,6 +133,10 @@ void whim_tool_end(whim_chat_parser *p);
  * again. */
 void whim_tool_break(whim_chat_parser *p, char c);
 
+/* A tag that ends with c is whole, and waits with what came before it; false: there is no room, and
+ * the call is broken. */
+bool whim_tool_keep_tag(whim_chat_parser *p, const char *tag, char c);
+
 /* The call's closing tag came: on with the text. */
 void whim_tool_leave(whim_chat_parser *p);
 

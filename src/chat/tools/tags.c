@@ -325,10 +325,13 @@ static int next_tag(whim_chat_parser *p, const char *const *tags, int n, char c)
 static void named_step(whim_chat_parser *p, char c)
 {
     const whim_tool_words *set = tags_of(p);
-    const char *const tags[N_TAG] = {
-        [TAG_PARAMETER] = set->parameter, [TAG_FUNCTION_END] = set->function_end};
-    int match = next_tag(p, tags, N_TAG, c);
-    if (match >= 0) {
+    const char *const tags[N_TAG + 1] = {[TAG_PARAMETER] = set->parameter,
+                                         [TAG_FUNCTION_END] = set->function_end,
+                                         [N_TAG] = set->name_end};
+    int match = next_tag(p, tags, N_TAG + 1, c);
+    if (match == N_TAG) {
+        (void)whim_tool_keep_tag(p, tags[N_TAG], c);
+    } else if (match >= 0) {
         name_send(p);
         take_tag(p, match);
     }
@@ -375,13 +378,10 @@ static void bare_key_step(whim_chat_parser *p, char c)
     int match = whim_tool_match(p, tags, 1, c);
     if (match == -2) {
         whim_tool_again(p, c, bare_key_byte, whim_tool_text);
-    } else if (match == 0) {
-        if (p->call.key.len == 0 || !whim_tool_hold(p, tags[0], (int64_t)strlen(tags[0]))) {
-            p->n_tag--;
-            whim_tool_break(p, c);
-            return;
-        }
-        p->n_tag = 0;
+    } else if (match == 0 && p->call.key.len == 0) {
+        p->n_tag--;
+        whim_tool_break(p, c);
+    } else if (match == 0 && whim_tool_keep_tag(p, tags[0], c)) {
         p->call.state = KEYED;
     }
 }

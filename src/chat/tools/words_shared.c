@@ -52,6 +52,29 @@
                 .value_end = "</arg_value>",                                               \
                 .after = gap}
 
+/* The same in a list, with a tag behind the name; all tags end in `x`. */
+#define SEPARATED(x)                                                                        \
+    .form = WHIM_TOOLS_TAGGED,                                                              \
+    .mark = "<tool_call" x ">$<tool_sep" x "><arg_key" x ">key</arg_key" x "><arg_value" x, \
+    .thoughts_hold_tags = true, .open = "<tool_calls" x ">", .close = "</tool_calls" x ">", \
+    .function = "<tool_call" x ">", .function_end = "</tool_call" x ">",                    \
+    .name_end = "<tool_sep" x ">", .parameter = "<arg_key" x ">",                           \
+    .parameter_end = "</arg_value" x ">", .key_end = "</arg_key" x ">",                     \
+    .value = "<arg_value" x ">",                                                            \
+    .value_ends = {NULL, "</arg_value" x ">", "\n<arg_key" x ">", "\n</tool_call" x ">",    \
+                   "\n</tool_calls" x ">"},                                                 \
+    .written = {.call = "<tool_calls" x ">\n",                                              \
+                .call_end = "</tool_calls" x ">",                                           \
+                .around_all = true,                                                         \
+                .between = "",                                                              \
+                .function = "<tool_call" x ">",                                             \
+                .function_close = "<tool_sep" x ">\n",                                      \
+                .function_end = "</tool_call" x ">\n",                                      \
+                .key = "<arg_key" x ">",                                                    \
+                .key_close = "</arg_key" x ">\n<arg_value" x ">",                           \
+                .value_end = "</arg_value" x ">",                                           \
+                .after = "\n"}
+
 /* A tag for each parameter, as Qwen3-Coder has them, between other tags. */
 #define XML(begin, end)                                                                    \
     .form = WHIM_TOOLS_TAGGED, .mark = begin "<function=$><parameter=key>", .open = begin, \
@@ -206,6 +229,33 @@ const whim_tool_words whim_tool_words_shared[] = {
      .open = "<|function_call|>",
      .close = "",
      .written = {.call = "<|function_call|>", .call_end = "", .between = "", JSON_CALL}},
+    {.name = "gigachat-roles", /* GigaChat 3.0's: a message of its own behind the answer */
+     .form = WHIM_TOOLS_OBJECT,
+     .mark = "function call<|role_sep|>{\"name\": \"$\", \"arguments\": {",
+     .thoughts_hold_tags = true,
+     .open = "function call<|role_sep|>",
+     .close = "",
+     .prefix = "<|message_sep|>",
+     .written = {.call = "<|message_sep|>\n\nfunction call<|role_sep|>\n",
+                 .call_end = "<|message_sep|>",
+                 .between = "",
+                 JSON_CALL}},
+    {.name = "fenced", /* Command R+'s */
+     .form = WHIM_TOOLS_OBJECT,
+     .mark = "Action:```json[{\"tool_name\": \"$\", \"parameters\": {",
+     .thoughts_hold_tags = true,
+     .open = "Action:",
+     .fence = "```json",
+     .close = "```",
+     .list = true,
+     .name_key = "tool_name",
+     .written = {.call = "Action:\n```json\n[\n    ",
+                 .call_end = "\n]```",
+                 .around_all = true,
+                 .between = ",\n    ",
+                 .function = "{\n        \"tool_name\": ",
+                 .function_close = ",\n        \"parameters\": ",
+                 .function_end = "\n    }"}},
     {.name = "actions",
      .form = WHIM_TOOLS_OBJECT,
      .mark = "<|action_start|><|plugin|>{\"name\": \"$\", \"arguments\": {",
@@ -311,6 +361,8 @@ const whim_tool_words whim_tool_words_shared[] = {
                  .function_end = ""}},
     {.name = "pairs-tight", .tight = true, PAIRS("")},
     {.name = "pairs", PAIRS("\n")},
+    {.name = "hy3", SEPARATED(":opensource")},
+    {.name = "hy3-preview", SEPARATED("")},
     {.name = "sections", /* the number of a call, behind the name, is an id to drop */
      .mark = "<|tool_call_begin|>functions.$:0<|tool_call_argument_begin|>{",
      .form = WHIM_TOOLS_NAMED,

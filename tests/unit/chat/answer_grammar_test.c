@@ -334,6 +334,11 @@ static void forced_calls_with_tags(void **state)
                PAIRS("g", PAIR("k", "")) "\n" PAIRS("f", PAIR("s", ""))),
           LIST("", "hi", PAIRS("f", ""), PAIRS("f", PAIR("i", "2")), PAIRS("h", ""),
                PAIRS("f", PAIR("s", "") PAIR("i", "x"))));
+    rule.format.tools = whim_tool_words_named("hy3-preview");
+#define HY(name, inner) "<tool_call>" name "<tool_sep>\n" inner "</tool_call>\n"
+    check(b, &rule, LIST("<tool_calls>\n" HY("f", PAIR("s", "a")) HY("g", "") "</tool_calls>"),
+          LIST("<tool_calls>\n</tool_calls>", HY("g", ""),
+               "<tool_calls>\n" HY("f", "") "</tool_calls>"));
     rule.format.tools = whim_tool_words_named("pairs-tight");
     check(b, &rule,
           LIST("<tool_call>f<arg_key>s</arg_key><arg_value>x</arg_value></tool_call>",

@@ -653,9 +653,10 @@ static void json_cuts(void **state)
 {
     (void)state;
     static const char *const forms[] = {
-        "llama3",   "calls-list",      "toolcall", "calls-args", "functionary",
-        "deepseek", "deepseek-fenced", "sections", "tool_calls", "tool_calls-lines",
-        "bare",     "bare-list",       "actions",  "mcp",        "tool_call-list"};
+        "llama3",         "calls-list",      "toolcall", "calls-args", "functionary",
+        "deepseek",       "deepseek-fenced", "sections", "tool_calls", "tool_calls-lines",
+        "bare",           "bare-list",       "actions",  "mcp",        "tool_call-list",
+        "gigachat-roles", "fenced"};
     for (size_t i = 0; i < COUNT(forms); i++) {
         cuts_do_not_matter(forms[i], 400);
     }

@@ -113,6 +113,24 @@ static const char *const words_rows[][2] = {
      EACH_CALL("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>{{ f.name "
                "}}\n```json\n{{ f.arguments | tojson }}\n```<｜tool▁call▁end｜>"
                "<｜tool▁calls▁end｜>")},
+    {"hy3",
+     EACH_CALL(
+         "<tool_calls:opensource>\n<tool_call:opensource>{{ f.name "
+         "}}<tool_sep:opensource>\n" EACH_ARGUMENT(
+             "<arg_key:opensource>{{ k }}</arg_key:opensource>\n"
+             "<arg_value:opensource>{{ v }}</arg_value:opensource>\n") "</tool_call:opensource>\n</"
+                                                                       "tool_calls:opensource>")},
+    {"hy3-preview",
+     EACH_CALL("<tool_calls>\n<tool_call>{{ f.name }}<tool_sep>\n" EACH_ARGUMENT(
+         "<arg_key>{{ k }}</arg_key>\n<arg_value>{{ v }}</arg_value>\n") "</tool_call>\n"
+                                                                         "</tool_calls>")},
+    {"gigachat-roles",
+     EACH_CALL("assistant<|role_sep|>\n{{ m.content }}<|message_sep|>\n\nfunction "
+               "call<|role_sep|>\n{\"name\": \"{{ f.name }}\", \"arguments\": {{ f.arguments | "
+               "tojson }}{{ '}' }}<|message_sep|>\n\n")},
+    {"fenced", EACH_CALL("\nAction:\n```json\n[\n    {\n        \"tool_name\": \"{{ f.name "
+                         "}}\",\n        \"parameters\": {{ f.arguments | tojson(indent=4) "
+                         "}}\n    }\n]```\n")},
     {"toolcall", EACH_CALL("<TOOLCALL>[{\"name\": \"{{ f.name }}\", \"arguments\": {{ "
                            "f.arguments | tojson }}{{ '}]' }}</TOOLCALL>")},
     {"tool_calls",

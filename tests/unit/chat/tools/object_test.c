@@ -113,11 +113,53 @@ static void one_tag_rows(void **state)
     check_rows("gigachat", marks, COUNT(marks));
 }
 
+static void message_rows(void **state)
+{
+    (void)state;
+#define SEP_CALL "<|message_sep|>\n\nfunction call<|role_sep|>\n"
+    static const row rows[] = {
+        {"so" SEP_CALL NAMED("f", "{\"s\": \"<|message_sep|>\"}") "<|message_sep|>\n\n",
+         "c[so] 0:fargs[{\"s\": \"<|message_sep|>\"}] end"},
+        {SEP_CALL NAMED("f", "{}"), " 0:fargs[{}] end"},
+        {"function call<|role_sep|>\n" NAMED("g", "{}") " and", " 0:gargs[{}] endc[and]"},
+        {"a function call<|role_sep", "c[a function call<|role_sep]"},
+        {"function call<|role_sep|>\nno", "c[function call<|role_sep|>\nno]"},
+        {"hi<|message_sep|>", "c[hi]"},
+    };
+#undef SEP_CALL
+    check_rows("gigachat-roles", rows, COUNT(rows));
+}
+
+#define TOOL(name, args) \
+    "{\n        \"tool_name\": \"" name "\",\n        \"parameters\": " args "\n    }"
+
+static void fenced_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"so\nAction:\n```json\n[\n    " TOOL("f", "{\"s\": \"```\"}") ",\n    " TOOL(
+             "g", "{}") "\n"
+                        "]```\n",
+         "c[so] 0:fargs[{\"s\": \"```\"}] end 1:gargs[{}] end"},
+        {"Action: ```json\n[\n" TOOL("f", "{\"i\": 1}") "\n]\n``` done",
+         " 0:fargs[{\"i\": 1}] endc[done]"},
+        {"Action:```json" TOOL("f", "{}") "```", " 0:fargs[{}] end"},
+        {"Action: none", "c[Action: none]"},
+        {"Action: ```js\n[]", "c[Action: ```js\n[]]"},
+        {"Action:\n```json\n5\n```", "c[Action:\n```json\n5\n```]"},
+        {"Action: Action:```json[" TOOL("f", "{}") "]```", "c[Action: ] 0:fargs[{}] end"},
+        {"Action:\n``", "c[Action:\n``]"},
+        {"Action:\n```json\n[\n    {", "c[Action:\n```json\n[\n    {]"},
+    };
+    check_rows("fenced", rows, COUNT(rows));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cohere_rows), cmocka_unit_test(apertus_rows),
+        cmocka_unit_test(cohere_rows),      cmocka_unit_test(apertus_rows),
         cmocka_unit_test(apertus_thoughts), cmocka_unit_test(llama4_rows),
-        cmocka_unit_test(one_tag_rows)};
+        cmocka_unit_test(one_tag_rows),     cmocka_unit_test(message_rows),
+        cmocka_unit_test(fenced_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,41 @@ static void pairs_rows(void **state)
     check_rows("pairs-tight", rows, COUNT(rows));
 }
 
+/* A tag ends the name, and all calls stand in a list. */
+static void separated_rows(void **state)
+{
+    (void)state;
+#define HY(x) "<" x ":opensource>"
+#define HYEND(x) "</" x ":opensource>"
+#define KEY(key, value) \
+    HY("arg_key") key HYEND("arg_key") "\n" HY("arg_value") value HYEND("arg_value") "\n"
+#define CALL(name, inner) HY("tool_call") name HY("tool_sep") "\n" inner HYEND("tool_call") "\n"
+    static const row rows[] = {
+        {"so" HY("tool_calls") "\n" CALL("f", KEY("s", "a <b>\n") KEY("i", "-2")) CALL("g", "")
+             HYEND("tool_calls"),
+         "c[so] 0:fargs[{\"s\": \"a <b>\\n\", \"i\": -2}] end 1:gargs[{}] end"},
+        {CALL("f", KEY("o", "{\"a\": [1]}")), " 0:fargs[{\"o\": {\"a\": [1]}}] end"},
+        {HY("tool_calls") HY("tool_call") "f\n" KEY("i", "1") HYEND("tool_call"),
+         " 0:fargs[{\"i\": 1}] end"},
+        {HY("tool_calls") HY("tool_call") "f" HY("tool_sep"),
+         "c[" HY("tool_calls") HY("tool_call") "f" HY("tool_sep") "]"},
+        {HY("tool_calls") HY("tool_call") "f" HY("tool_sep") "x",
+         "c[" HY("tool_calls") HY("tool_call") "f" HY("tool_sep") "x]"},
+        {"<tool_calls:", "c[<tool_calls:]"},
+    };
+    static const row plain[] = {
+        {"<tool_calls>\n<tool_call>f<tool_sep>\n<arg_key>s</arg_key>\n<arg_value>x</arg_value>\n"
+         "</tool_call>\n</tool_calls>",
+         " 0:fargs[{\"s\": \"x\"}] end"},
+    };
+#undef HY
+#undef HYEND
+#undef KEY
+#undef CALL
+    check_rows("hy3", rows, COUNT(rows));
+    check_rows("hy3-preview", plain, COUNT(plain));
+}
+
 #define OPEN "<｜DSML｜tool_calls>\n"
 #define CLOSE "</｜DSML｜tool_calls>"
 #define INVOKE(name, inner) "<｜DSML｜invoke name=\"" name "\">\n" inner "</｜DSML｜invoke>\n"
@@ -153,8 +188,9 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_rows),    cmocka_unit_test(dsml_rows),
-        cmocka_unit_test(params_rows),   cmocka_unit_test(seed_rows),
-        cmocka_unit_test(sections_rows), cmocka_unit_test(memory_may_run_out)};
+        cmocka_unit_test(pairs_rows),        cmocka_unit_test(separated_rows),
+        cmocka_unit_test(dsml_rows),         cmocka_unit_test(params_rows),
+        cmocka_unit_test(seed_rows),         cmocka_unit_test(sections_rows),
+        cmocka_unit_test(memory_may_run_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
