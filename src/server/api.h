@@ -13,6 +13,7 @@
 #include "library/library.h"
 #include "server/body/body.h"
 #include "server/fault.h"
+#include "text/fim.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -127,6 +128,9 @@ bool whim_task_check_model(const whim_api *api, const whim_fields *f);
 bool whim_task_read_sampling(const whim_api *api, const whim_fields *f, whim_task *task);
 /* `logit_bias`, `stop_token_ids`, `allowed_token_ids`; what looks back: `bad_words`, `dry_...`. */
 bool whim_task_read_tokens(const whim_api *api, const whim_fields *f, whim_task *task);
+/* What fills a gap ends where the model goes on behind it: at its marks of another file and of
+ * another repository, and at its pad. */
+bool whim_task_end_gap(const whim_fields *f, const whim_fim *fim, whim_task *task);
 /* Refuse `key` where another field has said already what the answer must look like; else it is
  * that field, and the caller sets form_at where its name is not the key. */
 bool whim_task_one_form(const whim_fields *f, const char *key, whim_task *task);

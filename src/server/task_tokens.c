@@ -106,3 +106,23 @@ bool whim_task_read_tokens(const whim_api *api, const whim_fields *f, whim_task 
                     &task->ask.n_stop_id) &&
            read_allowed(api, f, task) && whim_task_read_history(api, f, task);
 }
+
+bool whim_task_end_gap(const whim_fields *f, const whim_fim *fim, whim_task *task)
+{
+    const int32_t ends[] = {fim->pad, fim->repo, fim->file};
+    enum { N_END = sizeof ends / sizeof ends[0] };
+    int32_t *ids = whim_arena_alloc_array(&task->arena, task->ask.n_stop_id + N_END, sizeof *ids);
+    if (ids == NULL) {
+        return whim_fault_no_memory(f->fault);
+    }
+    if (task->ask.n_stop_id > 0) {
+        memcpy(ids, task->ask.stop_ids, (size_t)task->ask.n_stop_id * sizeof *ids);
+    }
+    task->ask.stop_ids = ids;
+    for (int i = 0; i < N_END; i++) {
+        if (ends[i] >= 0) {
+            ids[task->ask.n_stop_id++] = ends[i];
+        }
+    }
+    return true;
+}

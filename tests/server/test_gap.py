@@ -93,7 +93,10 @@ def test_marks_of_another_file_end_it(filler, end):
     made = ask(filler, "/infill", **body)
     assert made["content"] == "" and made["stop_type"] == "eos"
     on = ask(filler, "/completion", prompt=gap(filler, "a=", ";"), **GREEDY, logit_bias=[[end, 100]], return_tokens=True)
-    assert on["tokens"] == [end] * GREEDY["n_predict"]  # it is /infill that ends there
+    assert on["tokens"] == [end] * GREEDY["n_predict"]  # it is the gap that ends there
+    asked = {"prompt": "a=", "suffix": ";", "temperature": 0, "max_tokens": 12, "logit_bias": {str(end): 100}}
+    made = ask(filler, "/v1/completions", **asked)["choices"][0]
+    assert made["text"] == "" and made["finish_reason"] == "stop"
 
 
 def test_suffix_of_other_routes(filler):

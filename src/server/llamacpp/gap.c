@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Three quarters of the room for a file are for what stands before the gap, if that needs it. */
-enum { PARTS = 4, PARTS_BEFORE = 3, MAX_END_IDS = 3 };
+enum { PARTS = 4, PARTS_BEFORE = 3 };
 
 typedef struct gap {
     whim_fim fim;
@@ -147,27 +147,6 @@ static bool join(const whim_api *api, const whim_fields *f, const whim_task *tas
            add_id(f, out, g->fim.middle);
 }
 
-/* A model that continues past the gap writes the mark of another file, or padding. */
-static bool add_ends(const whim_fields *f, const gap *g, whim_task *task)
-{
-    const int32_t ends[MAX_END_IDS] = {g->fim.pad, g->fim.repo, g->fim.file};
-    int32_t *ids =
-        whim_arena_alloc_array(&task->arena, task->ask.n_stop_id + MAX_END_IDS, sizeof *ids);
-    if (ids == NULL) {
-        return whim_fault_no_memory(f->fault);
-    }
-    if (task->ask.n_stop_id > 0) {
-        memcpy(ids, task->ask.stop_ids, (size_t)task->ask.n_stop_id * sizeof *ids);
-    }
-    task->ask.stop_ids = ids;
-    for (int i = 0; i < MAX_END_IDS; i++) {
-        if (ends[i] >= 0) {
-            ids[task->ask.n_stop_id++] = ends[i];
-        }
-    }
-    return true;
-}
-
 bool whim_llamacpp_read_gap(const whim_api *api, const whim_fields *f, whim_task *task)
 {
     gap g = {.around = {0}};
@@ -186,7 +165,7 @@ bool whim_llamacpp_read_gap(const whim_api *api, const whim_fields *f, whim_task
               read_around(api, f, &g) && read_text(api, f, "input_prefix", &g.before) &&
               (prompt == NULL || add_text(api, f, "prompt", whim_field(f, "prompt"), &g.before)) &&
               read_text(api, f, "input_suffix", &g.behind) &&
-              join(api, f, task, &g, &task->prompts[0]) && add_ends(f, &g, task);
+              join(api, f, task, &g, &task->prompts[0]) && whim_task_end_gap(f, &g.fim, task);
     gap_deinit(&g);
     return ok;
 }

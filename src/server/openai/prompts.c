@@ -63,46 +63,42 @@ bool whim_openai_read_ids(const whim_api *api, const whim_fields *f, const char 
     return true;
 }
 
+typedef struct prompt_opts {
+    bool parse_special, add_special;
+    bool may_be_long;     /* it is cut later */
+    const json_t *suffix; /* NULL: none */
+    whim_fim fim;         /* of the model, where there is one */
+} prompt_opts;
+
 /* --- fill in the middle ----------------------------------------------------------------------- */
 
 /* `ids` is the prompt alone; make it prefix, suffix and the mark of the middle. */
-static bool add_suffix(const whim_api *api, const whim_fields *f, const json_t *suffix,
-                       bool may_be_long, whim_ids *ids)
+static bool add_suffix(const whim_api *api, const whim_fields *f, const prompt_opts *opts,
+                       whim_ids *ids)
 {
-    whim_fim fim;
+    const whim_fim *fim = &opts->fim;
     whim_ids out = {0};
-    const whim_encode_opts plain = {.most = may_be_long ? 0 : api->ctx - 1};
+    const whim_encode_opts plain = {.most = opts->may_be_long ? 0 : api->ctx - 1};
     int32_t bos = bos_id(api);
     int64_t skip = ids->n > 0 && bos >= 0 && ids->ids[0] == bos;
-    if (!whim_fim_find(api->tok, &fim)) {
-        return whim_field_refuse(f, "suffix",
-                                 "needs a model with fill-in-the-middle tokens, which "
-                                 "this one does not have");
-    }
     bool ok = (skip == 0 || whim_ids_append(&out, bos) == WHIM_ERR_OK) &&
-              whim_ids_append(&out, fim.prefix) == WHIM_ERR_OK;
+              whim_ids_append(&out, fim->prefix) == WHIM_ERR_OK;
     for (int64_t i = skip; ok && i < ids->n; i++) {
         ok = whim_ids_append(&out, ids->ids[i]) == WHIM_ERR_OK;
     }
-    ok = ok && whim_ids_append(&out, fim.suffix) == WHIM_ERR_OK;
+    ok = ok && whim_ids_append(&out, fim->suffix) == WHIM_ERR_OK;
     if (!ok) {
         whim_ids_deinit(&out);
         return whim_fault_no_memory(f->fault);
     }
-    ok = whim_openai_encode(api, f, "suffix", suffix, &plain, &out) &&
-         (whim_ids_append(&out, fim.middle) == WHIM_ERR_OK || whim_fault_no_memory(f->fault));
+    ok = whim_openai_encode(api, f, "suffix", opts->suffix, &plain, &out) &&
+         (whim_ids_append(&out, fim->middle) == WHIM_ERR_OK || whim_fault_no_memory(f->fault));
     whim_ids_deinit(ids);
     *ids = out;
     return ok;
 }
 
 /* --- the field -------------------------------------------------------------------------------- */
-
-typedef struct prompt_opts {
-    bool parse_special, add_special;
-    bool may_be_long;     /* it is cut later */
-    const json_t *suffix; /* NULL: none */
-} prompt_opts;
 
 static bool read_one(const whim_api *api, const whim_fields *f, const char *key,
                      const json_t *value, const prompt_opts *opts, whim_ids *out)
@@ -120,7 +116,7 @@ static bool read_one(const whim_api *api, const whim_fields *f, const char *key,
     } else if (!whim_openai_read_ids(api, f, key, value, out)) {
         return false;
     }
-    if (opts->suffix != NULL && !add_suffix(api, f, opts->suffix, opts->may_be_long, out)) {
+    if (opts->suffix != NULL && !add_suffix(api, f, opts, out)) {
         return false;
     }
     int32_t bos = bos_id(api);
@@ -141,7 +137,7 @@ static int64_t count_prompts(const json_t *value)
     return json_is_string(first) || json_is_array(first) ? (int64_t)json_array_size(value) : 1;
 }
 
-static bool read_options(const whim_fields *f, prompt_opts *opts)
+static bool read_options(const whim_api *api, const whim_fields *f, prompt_opts *opts)
 {
     const char *unused = NULL;
     *opts = (prompt_opts){.parse_special = true, .add_special = true};
@@ -156,7 +152,10 @@ static bool read_options(const whim_fields *f, prompt_opts *opts)
     if (opts->suffix != NULL && json_string_length(opts->suffix) == 0) {
         opts->suffix = NULL; /* editors send it empty at a file's end */
     }
-    return true;
+    return opts->suffix == NULL || whim_fim_find(api->tok, &opts->fim) ||
+           whim_field_refuse(f, "suffix",
+                             "needs a model with fill-in-the-middle tokens, which this one does "
+                             "not have");
 }
 
 bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_task *task)
@@ -165,7 +164,7 @@ bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_ta
     const json_t *value = whim_field(f, "prompt");
     int64_t n = count_prompts(value);
     char key[40] = "prompt";
-    if (!read_options(f, &opts)) {
+    if (!read_options(api, f, &opts)) {
         return false;
     }
     opts.may_be_long = task->keep_last != 0;
@@ -200,7 +199,7 @@ bool whim_openai_read_prompts(const whim_api *api, const whim_fields *f, whim_ta
             return false;
         }
     }
-    return true;
+    return opts.suffix == NULL || whim_task_end_gap(f, &opts.fim, task);
 }
 
 /* --- the request ------------------------------------------------------------------------------ */

@@ -4,6 +4,8 @@
 #include "unit/server/read_body.h"
 
 #include "server/llamacpp/llamacpp.h"
+#include "server/ollama/ollama.h"
+#include "server/openai/openai.h"
 
 enum { PREFIX = 260, SUFFIX, MIDDLE, PAD, REPO, FILE_MARK };
 
@@ -238,6 +240,24 @@ static void gaps_are_cut(void **state)
                    "input_extra[0].text", "is missing");
 }
 
+/* The same end what other dialects call a suffix, beside the ends that were asked for. */
+static void suffixes_end_as_gaps(void **state)
+{
+    (void)state;
+    static const char body[] = "{\"model\":\"m\",\"prompt\":\"a\",\"suffix\":\"b\","
+                               "\"stop_token_ids\":[7]}";
+    static whim_task_reader *const routes[] = {whim_openai_read_completion,
+                                               whim_ollama_read_generate};
+    set_fim((whim_fim){PREFIX, SUFFIX, MIDDLE, PAD, -1, FILE_MARK});
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        whim_task *task = read_good(routes[i], body);
+        const int32_t *ids = task->ask.stop_ids;
+        assert_int_equal(task->ask.n_stop_id, 3);
+        assert_true(ids[0] == 7 && ids[1] == PAD && ids[2] == FILE_MARK);
+        whim_task_destroy(task);
+    }
+}
+
 static void models_without_marks_say_so(void **state)
 {
     (void)state;
@@ -407,6 +427,7 @@ int main(void)
         cmocka_unit_test(refuses_what_it_cannot_do),
         cmocka_unit_test(gaps_are_marked),
         cmocka_unit_test(gaps_are_cut),
+        cmocka_unit_test(suffixes_end_as_gaps),
         cmocka_unit_test(models_without_marks_say_so),
         cmocka_unit_test(answers_are_told),
         cmocka_unit_test(answers_are_cut_down),
