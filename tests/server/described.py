@@ -118,6 +118,8 @@ def make_possible(body):
             at.pop("allowed_token_ids", None)  # ids at random cannot write what the answer is held to
     if body.get("best_of") is not None:
         body["best_of"] = body.get("n") or 1
+    if not body.get("stream"):
+        body.pop("stream_options", None)
     if "suffix" in body:
         body["suffix"] = ""  # the default model has no tokens for it
 

@@ -2,6 +2,7 @@
 """/v1/chat/completions through the OpenAI client."""
 import concurrent.futures
 
+import openai
 import pytest
 
 ASK = [{"role": "user", "content": "Name three birds that live by the sea."}]
@@ -173,7 +174,10 @@ def test_include_usage(oai):
 
 
 def test_stream_options_without_stream(oai):
-    oai.chat.completions.create(messages=ASK, stream_options={"include_usage": True}, **GREEDY)
+    with pytest.raises(openai.BadRequestError) as refused:
+        oai.chat.completions.create(messages=ASK, stream_options={"include_usage": True}, **GREEDY)
+    assert refused.value.param == "stream_options"
+    oai.chat.completions.create(messages=ASK, stream_options={}, **GREEDY)
 
 
 def test_sampler_fields(oai):

@@ -55,7 +55,6 @@ NOT_MEANT = [
     (r"completion_stream_options|chunked_prompt", r"0 > 0|assert ''", "a first piece that has a token"),
     (r"chunked_prompt", r"Timeout", "a prompt of thousands of tokens in two minutes, on a busy machine"),
     (r"parallel_streaming", r"chunk len is 52", "a first piece that has a token, and a last one that has text"),
-    (r"stream_options", r"DID NOT RAISE", "stream_options without stream, which is let through"),
     (r"parallel_no_streaming|choice_chat", r"1 > 1|assert '(\w+)' != '\1'", "answers that happen to differ"),
     (r"empty_grammar", r"DID NOT RAISE", "an empty grammar, which is none here"),
     (r"structured|json_object|json_schema", r"JSONDecodeError|Unterminated|Invalid JSON|\{'result'|== 'science fair'",

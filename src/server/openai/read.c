@@ -89,8 +89,11 @@ static bool read_stream_options(const whim_fields *f, whim_task *task)
         !whim_field_bool(&in, "continuous_usage_stats", &continuous)) {
         return false;
     }
-    task->include_usage = task->stream && include;
-    task->continuous_usage = task->stream && include && continuous;
+    if (!task->stream && json_object_size(in.obj) > 0) {
+        return whim_field_refuse(f, "stream_options", "is only allowed with \"stream\": true");
+    }
+    task->include_usage = include;
+    task->continuous_usage = include && continuous;
     return true;
 }
 
