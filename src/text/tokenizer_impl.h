@@ -105,6 +105,9 @@ void whim_tokenizer_find_most_bytes(whim_tokenizer *tok);
 /* Note an id that ends generation; -1, unknown and known ids are passed over. */
 void whim_tokenizer_add_stop(whim_tokenizer *tok, int32_t id);
 
+/* Of vocabularies in which spaces are marks. */
+extern const whim_normal_step whim_spaces_become_marks;
+
 /* The split that byte-level files use when they name no other. */
 extern const char whim_pre_gpt2[];
 

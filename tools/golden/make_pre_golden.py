@@ -48,7 +48,8 @@ TWO_CASES = ("\u0041-\u005a\u0061-\u007a\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\
 BLOOM = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 SPLITS = {
     "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
-    "gpt-2 phi-2 mpt olmo jais gigachat jina-es jina-de jina-v2-es jina-v2-de modern-bert a.x-4.0 mellum exaone4 trillion granite-docling": [GPT2],
+    "gpt-2 phi-2 mpt olmo jais gigachat jina-es jina-de jina-v2-es jina-v2-de modern-bert a.x-4.0 mellum exaone4 trillion granite-docling "
+    "jina-v1-en jina-v2-code roberta-bpe": [GPT2],
     "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2": [r"\p{N}", GPT2],
     "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"],
     "qwen2 deepseek-r1-qwen f2llmv2 kormo megrez stablelm2 hunyuan solar-open grok-2": [words(r"\p{N}")],

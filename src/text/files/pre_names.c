@@ -51,6 +51,7 @@ static const char three_digits[] = "\\p{N}{1,3}";
 static const char threes[] = "\\d{1,3}(?=(?:\\d{3}){0,100}\\b)";
 static const char number_threes[] = "\\p{N}{1,3}(?=(?:\\p{N}{3}){0,100}(?!\\p{N}))";
 static const char ascii_threes[] = "[0-9][0-9][0-9]";
+static const char lines[] = "[^\\n]+|[\\n]+";
 static const char qwen2[] = WORDS("\\p{N}");
 static const char llama3[] = WORDS("\\p{N}{1,3}");
 static const char qwen35[] = SUFFIXES "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|"
@@ -99,6 +100,9 @@ typedef struct pre_name {
     bool nfc; /* the model's own files normalise; GGUF metadata cannot say so */
     bool ignore_merges;
     bool add_bos; /* where the file does not say */
+    /* Not the alphabet of bytes: spaces become marks, and a byte without a token has one that is
+     * named after it. */
+    bool marks;
 } pre_name;
 
 static const pre_name names[] = {
@@ -118,6 +122,9 @@ static const pre_name names[] = {
     {"a.x-4.0", {whim_pre_gpt2}},
     {"mellum", {whim_pre_gpt2}},
     {"exaone4", {whim_pre_gpt2}},
+    {"jina-v1-en", {whim_pre_gpt2}},
+    {"jina-v2-code", {whim_pre_gpt2}},
+    {"roberta-bpe", {whim_pre_gpt2}},
     {"trillion", {whim_pre_gpt2}},
     {"granite-docling", {whim_pre_gpt2}},
     {"smollm", {one_digit, whim_pre_gpt2}},
@@ -139,7 +146,7 @@ static const pre_name names[] = {
     {"hunyuan", {qwen2}},
     {"solar-open", {qwen2}},
     {"grok-2", {qwen2}},
-    {"laguna", {"[^\\n]+|[\\n]+", qwen2}},
+    {"laguna", {lines, qwen2}},
     {"seed-coder", {seed}},
     {"bailingmoe", {bailing}},
     {"bailingmoe2", {bailing}},
@@ -187,7 +194,13 @@ static const pre_name names[] = {
     {"gpt3-finnish", {bloom}},
     {"poro-chat", {bloom}},
     {"viking", {bloom, one_digit}},
+    {"gemma4", {lines}, .add_bos = true, .marks = true},
+    {"granite-embed-multi-311m", {lines}, .add_bos = true, .marks = true},
+    {"sarvam-moe", {lines}, .marks = true},
 };
+
+const whim_normal_step whim_spaces_become_marks = {
+    .kind = WHIM_NORMAL_REPLACE, .pattern = " ", .content = WHIM_SPACE_MARK};
 
 whim_err whim_pre_add(whim_pretokenizer *pre, whim_pre_step step, whim_diag *diag)
 {
@@ -234,7 +247,12 @@ whim_err whim_tokenizer_set_pre(whim_tokenizer *tok, const char *name, int64_t n
         WHIM_TRY(
             whim_pre_add_regex(&tok->pre, found->patterns[i], WHIM_SPLIT_ISOLATED, false, diag));
     }
-    WHIM_TRY(whim_pre_add(&tok->pre, (whim_pre_step){.kind = WHIM_PRE_BYTE_LEVEL}, diag));
+    if (found->marks) {
+        tok->normalizer.steps[tok->normalizer.n_step++] = whim_spaces_become_marks;
+        tok->bpe.byte_fallback = true;
+    } else {
+        WHIM_TRY(whim_pre_add(&tok->pre, (whim_pre_step){.kind = WHIM_PRE_BYTE_LEVEL}, diag));
+    }
     if (found->nfc) {
         tok->normalizer.steps[tok->normalizer.n_step++].kind = WHIM_NORMAL_NFC;
     }

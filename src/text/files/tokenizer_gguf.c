@@ -108,9 +108,10 @@ static whim_err read_merges(const reader *r)
     const whim_gguf_key *key;
     whim_tokenizer *tok = r->tok;
     WHIM_TRY(find_array(r, KEY("merges"), WHIM_GGUF_STRING, -1, &key));
-    bool ignore_merges = tok->bpe.ignore_merges;
+    const whim_bpe options = tok->bpe;
     WHIM_TRY(whim_bpe_init(&tok->bpe, &tok->vocab, &tok->arena, key->count));
-    tok->bpe.ignore_merges = ignore_merges;
+    tok->bpe.ignore_merges = options.ignore_merges;
+    tok->bpe.byte_fallback = options.byte_fallback;
     char *joined = whim_arena_alloc(&tok->arena, tok->vocab.max_text + 1);
     if (joined == NULL) {
         return WHIM_ERR_NO_MEMORY;
@@ -236,8 +237,6 @@ static whim_err read_scores(reader *r)
         (void)pairs_of(r, id, true);
     }
     bpe->byte_fallback = true;
-    bpe->cut_at_marks = whim_tokenizer_find(r->tok, WHIM_SPACE_MARK) >= 0 &&
-                        whim_bpe_can_cut_at_marks(&r->tok->vocab);
     return WHIM_ERR_OK;
 }
 
@@ -377,8 +376,7 @@ static whim_err set_llama(const reader *r)
     if (prefix) {
         steps[n++] = (whim_normal_step){.kind = WHIM_NORMAL_PREPEND, .content = WHIM_SPACE_MARK};
     }
-    steps[n++] =
-        (whim_normal_step){.kind = WHIM_NORMAL_REPLACE, .pattern = " ", .content = WHIM_SPACE_MARK};
+    steps[n++] = whim_spaces_become_marks;
     tok->normalizer.n_step = n;
     tok->drop_first_space = prefix;
     return WHIM_ERR_OK;
@@ -392,11 +390,15 @@ whim_err whim_tokenizer_from_gguf(whim_tokenizer *tok, const whim_gguf *gguf, wh
     WHIM_TRY(whim_gguf_get_string(gguf, KEY("model"), &model, &n_model, diag));
     WHIM_TRY(whim_gguf_get_string(gguf, KEY("pre"), &pre, &n_pre, diag));
     bool llama = n_model == 5 && memcmp(model, "llama", 5) == 0, add_bos = llama;
-    if (!llama && (n_model != 4 || memcmp(model, "gpt2", 4) != 0)) {
-        return whim_fail(diag, WHIM_ERR_UNSUPPORTED,
-                         "%s: \"" KEY("model") "\" is \"%.*s\", expected \"gpt2\" or \"llama\"",
-                         gguf->path, (int)(n_model < 64 ? n_model : 64), model);
+    bool gemma = n_model == 6 && memcmp(model, "gemma4", 6) == 0; /* which names its split */
+    if (!llama && !gemma && (n_model != 4 || memcmp(model, "gpt2", 4) != 0)) {
+        return whim_fail(
+            diag, WHIM_ERR_UNSUPPORTED,
+            "%s: \"" KEY("model") "\" is \"%.*s\", expected \"gpt2\", \"llama\" or \"gemma4\"",
+            gguf->path, (int)(n_model < 64 ? n_model : 64), model);
     }
+    pre = gemma ? model : pre;
+    n_pre = gemma ? n_model : n_pre;
     WHIM_TRY(read_tokens(&r));
     if (llama) {
         WHIM_TRY(read_scores(&r));
@@ -408,6 +410,9 @@ whim_err whim_tokenizer_from_gguf(whim_tokenizer *tok, const whim_gguf *gguf, wh
     WHIM_TRY(read_specials(&r, llama, add_bos));
     WHIM_TRY(build_added(tok));
     WHIM_TRY(read_templates(&r));
+    const bool marks = tok->bpe.byte_fallback;
+    tok->bpe.cut_at_marks = marks && whim_tokenizer_find(tok, WHIM_SPACE_MARK) >= 0 &&
+                            whim_bpe_can_cut_at_marks(&tok->vocab);
     return whim_vocab_decode(&tok->vocab, &tok->arena,
-                             llama ? WHIM_DECODER_SPACE_MARK : WHIM_DECODER_BYTE_LEVEL, llama);
+                             marks ? WHIM_DECODER_SPACE_MARK : WHIM_DECODER_BYTE_LEVEL, marks);
 }
