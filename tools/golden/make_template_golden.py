@@ -98,6 +98,10 @@ def conversations():
     yield "extra_fields", [{"role": "system", "content": "S", "current_date": "2025-03-09", "current_location": "Bergen"},
                            {"role": "user", "content": "a", "name": "Ann"}]
     yield "empty_calls", [user("a"), said("b", tool_calls=[]), user("c")]
+    yield "blocks", [user("Tide?"), said({"blocks": [
+        {"type": "thoughts", "text": "The table."}, {"type": "tool_calls", "calls": [{"name": "clock", "arguments": "{}"}]},
+        {"type": "tool_outputs", "outputs": [{"output": "noon"}]}, {"type": "thoughts", "text": "So late."},
+        {"type": "response", "text": "At noon."}]}), user("Thanks")]
     yield "long", [m for i in range(6) for m in (user(f"question {i}"), said(f"<think>t{i}</think>answer {i}"))] + [user("z")]
 
 
