@@ -71,36 +71,32 @@ static const char *token(const whim_tokenizer *tok, const char *(*get)(const whi
     return text != NULL ? text : "";
 }
 
-/* False: the template refuses the turns. */
-static bool print(const probe *p, const char *first_id, const char *second_id, whim_rendered *out)
+/* What the template makes of turns, which are taken over, and of what `more` has beside them.
+ * False: it refuses them. */
+static bool render(const probe *p, json_t *messages, const whim_template_input *more,
+                   whim_rendered *out)
 {
-    json_t *messages = messages_make(p, first_id, second_id);
-    const whim_template_input input = {
-        .messages = messages,
-        .tools = p->tools,
-        .bos_token = token(p->tok, whim_tokenizer_bos),
-        .eos_token = token(p->tok, whim_tokenizer_eos),
-    };
+    whim_template_input input = *more;
+    input.messages = messages;
+    input.bos_token = token(p->tok, whim_tokenizer_bos);
+    input.eos_token = token(p->tok, whim_tokenizer_eos);
     bool good = messages != NULL && whim_template_render(p->tmpl, &input, out, NULL) == WHIM_ERR_OK;
     json_decref(messages);
     return good;
 }
 
+static bool print(const probe *p, const char *first_id, const char *second_id, whim_rendered *out)
+{
+    return render(p, messages_make(p, first_id, second_id),
+                  &(whim_template_input){.tools = p->tools}, out);
+}
+
 /* A question and what begins its answer, with arguments for the template or without. */
 static bool print_question(const probe *p, const json_t *kwargs, whim_rendered *out)
 {
-    json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", "Q");
-    const whim_template_input input = {
-        .messages = messages,
-        .tools = p->tools,
-        .kwargs = kwargs,
-        .add_generation_prompt = true,
-        .bos_token = token(p->tok, whim_tokenizer_bos),
-        .eos_token = token(p->tok, whim_tokenizer_eos),
-    };
-    bool good = messages != NULL && whim_template_render(p->tmpl, &input, out, NULL) == WHIM_ERR_OK;
-    json_decref(messages);
-    return good;
+    const whim_template_input more = {
+        .tools = p->tools, .kwargs = kwargs, .add_generation_prompt = true};
+    return render(p, json_pack("[{s:s, s:s}]", "role", "user", "content", "Q"), &more, out);
 }
 
 static int32_t times_named(const char *text)
@@ -156,22 +152,14 @@ static const char *line_begin(const char *printed, const whim_rendered *out)
 
 #define SAID "TextBesideCalls."
 
-/* Whether turns are printed, with what was said beside or before a call of them. */
+/* Whether turns, which are taken over, are printed with what was said beside or before a call. */
 static bool prints_said(const probe *p, json_t *messages)
 {
-    const whim_template_input input = {
-        .messages = messages,
-        .tools = p->tools,
-        .bos_token = token(p->tok, whim_tokenizer_bos),
-        .eos_token = token(p->tok, whim_tokenizer_eos),
-    };
     whim_rendered out = {0};
-    bool good = messages != NULL &&
-                whim_template_render(p->tmpl, &input, &out, NULL) == WHIM_ERR_OK &&
+    bool good = render(p, messages, &(whim_template_input){.tools = p->tools}, &out) &&
                 strstr(whim_str_text(&out.text), SAID) != NULL &&
                 times_named(whim_str_text(&out.text)) > times_named(whim_str_text(&p->plain.text));
     whim_rendered_deinit(&out);
-    json_decref(messages);
     return good;
 }
 
@@ -259,17 +247,9 @@ static json_t *turns_around(const probe *p, const char *role, json_t *content)
 
 static bool print_content(const probe *p, const char *role, json_t *content, whim_rendered *out)
 {
-    json_t *messages = turns_around(p, role, content);
-    const whim_template_input input = {
-        .messages = messages,
-        .tools = strcmp(role, "tool") == 0 ? p->tools : NULL,
-        .add_generation_prompt = true,
-        .bos_token = token(p->tok, whim_tokenizer_bos),
-        .eos_token = token(p->tok, whim_tokenizer_eos),
-    };
-    bool good = messages != NULL && whim_template_render(p->tmpl, &input, out, NULL) == WHIM_ERR_OK;
-    json_decref(messages);
-    return good;
+    const whim_template_input more = {.tools = strcmp(role, "tool") == 0 ? p->tools : NULL,
+                                      .add_generation_prompt = true};
+    return render(p, turns_around(p, role, content), &more, out);
 }
 
 /* Whether two parts are printed where their texts would be, and all around them is the same. */
@@ -306,18 +286,11 @@ enum { N_SWITCH = sizeof switches / sizeof switches[0] };
  * the turns over. */
 static void print_more(const probe *p, json_t *messages, whim_str *all)
 {
-    const whim_template_input input = {
-        .messages = messages,
-        .tools = p->tools,
-        .bos_token = token(p->tok, whim_tokenizer_bos),
-        .eos_token = token(p->tok, whim_tokenizer_eos),
-    };
     whim_rendered out = {0};
-    if (messages != NULL && whim_template_render(p->tmpl, &input, &out, NULL) == WHIM_ERR_OK) {
+    if (render(p, messages, &(whim_template_input){.tools = p->tools}, &out)) {
         whim_str_append_n(all, whim_str_text(&out.text), out.text.len);
     }
     whim_rendered_deinit(&out);
-    json_decref(messages);
 }
 
 /* What the template makes of thoughts under the names that they have, in a turn that speaks and in
