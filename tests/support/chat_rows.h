@@ -11,14 +11,32 @@
 static const char tools_text[] =
     "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": "
     "\"object\", \"properties\": {\"s\": {\"type\": \"string\"}, \"i\": {\"type\": \"integer\"}, "
-    "\"o\": {\"type\": \"object\"}}}}}]";
+    "\"n\": {\"type\": \"number\"}, \"b\": {\"type\": \"boolean\"}, \"o\": {\"type\": "
+    "\"object\"}, \"a\": {\"type\": \"array\"}, \"sn\": {\"type\": [\"string\", \"null\"]}, "
+    "\"any\": {}}}}}]";
 
 typedef struct row {
     const char *text, *events;
 } row;
 
-static void parse_row(const whim_chat_parser_cfg *cfg, const char *text, int64_t n,
-                      const int64_t *cuts, int64_t n_cut, chat_log *log)
+/* For sanitizers. */
+static inline bool is_quick(void)
+{
+    return getenv("TEST_QUICK") != NULL;
+}
+
+/* Of a model that reasons and calls in these words. */
+static inline whim_chat_parser_cfg row_config(const char *words, const json_t *tools)
+{
+    return (whim_chat_parser_cfg){
+        .format = {.tools = whim_tool_words_named(words), .native_tools = true, .reasons = true},
+        .parse_tools = true,
+        .tools = tools,
+    };
+}
+
+static inline void parse_row(const whim_chat_parser_cfg *cfg, const char *text, int64_t n,
+                             const int64_t *cuts, int64_t n_cut, chat_log *log)
 {
     assert_true(chat_log_parse(log, cfg, text, n, cuts, n_cut));
     if (log->wrong) {
@@ -26,8 +44,8 @@ static void parse_row(const whim_chat_parser_cfg *cfg, const char *text, int64_t
     }
 }
 
-static void same_when_cut(const whim_chat_parser_cfg *cfg, const char *text, int64_t n,
-                          const chat_log *whole, const int64_t *cuts, int64_t n_cut)
+static inline void same_when_cut(const whim_chat_parser_cfg *cfg, const char *text, int64_t n,
+                                 const chat_log *whole, const int64_t *cuts, int64_t n_cut)
 {
     chat_log log;
     parse_row(cfg, text, n, cuts, n_cut, &log);
@@ -39,7 +57,7 @@ static void same_when_cut(const whim_chat_parser_cfg *cfg, const char *text, int
 }
 
 /* The text cut at every place, and every beginning of it byte by byte. */
-static void check_cuts(const whim_chat_parser_cfg *cfg, const char *text)
+static inline void check_cuts(const whim_chat_parser_cfg *cfg, const char *text)
 {
     int64_t all[1024];
     const int64_t n_text = (int64_t)strlen(text);
@@ -58,7 +76,7 @@ static void check_cuts(const whim_chat_parser_cfg *cfg, const char *text)
     }
 }
 
-static void check_rows_of(const whim_chat_parser_cfg *cfg, const row *rows, size_t n)
+static inline void check_rows_of(const whim_chat_parser_cfg *cfg, const row *rows, size_t n)
 {
     assert_non_null(cfg->format.tools);
     for (size_t i = 0; i < n; i++) {
@@ -73,14 +91,10 @@ static void check_rows_of(const whim_chat_parser_cfg *cfg, const row *rows, size
     }
 }
 
-static void check_rows(const char *words, const row *rows, size_t n)
+static inline void check_rows(const char *words, const row *rows, size_t n)
 {
     json_t *tools = json_loads(tools_text, 0, NULL);
-    const whim_chat_parser_cfg cfg = {
-        .format = {.tools = whim_tool_words_named(words), .native_tools = true, .reasons = true},
-        .parse_tools = true,
-        .tools = tools,
-    };
+    const whim_chat_parser_cfg cfg = row_config(words, tools);
     check_rows_of(&cfg, rows, n);
     json_decref(tools);
 }

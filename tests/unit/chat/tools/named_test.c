@@ -6,6 +6,49 @@
 #include "base/alloc.h"
 #include "support/chat_rows.h"
 
+static void named_rows(void **state)
+{
+    (void)state;
+    static const row mistral[] = {
+        {"ok [TOOL_CALLS]f[ARGS]{\"i\": 1}[TOOL_CALLS]g.h[ARGS] {}",
+         "c[ok] 0:fargs[{\"i\": 1}] end 1:g.hargs[{}] end"},
+        {"[TOOL_CALLS]f[CALL_ID]a[b[ARGS]{\"s\": \"[ARGS]\"} z",
+         " 0:fargs[{\"s\": \"[ARGS]\"}] endc[z]"},
+        {"[TOOL_CALLS] f [ARGS]{}", " 0:fargs[{}] end"},
+        {"[TOOL_CALLS][ARGS]{}", "c[[TOOL_CALLS][ARGS]{}]"},
+        {"[TOOL_CALLS]f[ARGS][1]", "c[[TOOL_CALLS]f[ARGS][1]]"},
+        {"[TOOL_CALLS]f\n[ARGS]{}", "c[[TOOL_CALLS]f\n[ARGS]{}]"},
+        {"[TOOL_CALLS][TOOL_CALLS]f[ARGS]{}", "c[[TOOL_CALLS]] 0:fargs[{}] end"},
+        {"[TOOL_CALLS]f[ARGS]{\"i\": 1,}x", " 0:fargs[{\"i\": 1,]c[}x]"},
+        {"[TOOL_CALLS]f[AR", "c[[TOOL_CALLS]f[AR]"},
+        {"[TOOL_CALLS]f[ARGS]{\"i", " 0:fargs[{\"i]"},
+    };
+    static const row functionary[] = {
+        {"<function=f>{\"i\": 1}</function><function=g>{}</function>\nb",
+         " 0:fargs[{\"i\": 1}] end 1:gargs[{}] endc[b]"},
+        {"<function=f>{}<function=g>{}", " 0:fargs[{}] end 1:gargs[{}] end"},
+        {"<function=f>text</function>", "c[<function=f>text</function>]"},
+        {"<function=f>{\"i\": x}</function> y", " 0:fargs[{\"i\": ]c[x}y]"},
+    };
+    static const row deepseek[] = {
+        {"a\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"i\": "
+         "1}<｜tool▁call▁end｜>\n"
+         "<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>b",
+         "c[a] 0:fargs[{\"i\": 1}] end 1:gargs[{}] endc[b]"},
+        {"<｜tool▁calls▁begin｜>x", "c[<｜tool▁calls▁begin｜>x]"},
+    };
+    static const row fenced[] = {
+        {"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"i\": "
+         "1}\n```"
+         "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+         " 0:fargs[{\"i\": 1}] end"},
+    };
+    check_rows("calls-args", mistral, COUNT(mistral));
+    check_rows("functionary", functionary, COUNT(functionary));
+    check_rows("deepseek", deepseek, COUNT(deepseek));
+    check_rows("deepseek-fenced", fenced, COUNT(fenced));
+}
+
 #define BEGIN(id) "<|tool_call:begin|>" id "<|tool_call:name|>"
 
 static void solar_rows(void **state)
@@ -137,9 +180,11 @@ static void memory_may_run_out(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(solar_rows), cmocka_unit_test(long_ids_break),
-        cmocka_unit_test(addressed_rows), cmocka_unit_test(thoughts_in_other_words),
-        cmocka_unit_test(memory_may_run_out)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(named_rows),
+                                       cmocka_unit_test(solar_rows),
+                                       cmocka_unit_test(long_ids_break),
+                                       cmocka_unit_test(addressed_rows),
+                                       cmocka_unit_test(thoughts_in_other_words),
+                                       cmocka_unit_test(memory_may_run_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

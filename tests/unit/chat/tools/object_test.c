@@ -5,6 +5,161 @@
 
 #include "support/chat_rows.h"
 
+static void hermes_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"hello", "c[hello]"},
+        {" hi \n", "c[ hi \n]"},
+        {"<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>",
+         " 0:fargs[{\"a\": 1}] end"},
+        {"<think>\nwhy\n</think>\n\nso\n\n<tool_call>\n{\"name\": \"f\", \"arguments\": "
+         "{}}\n</tool_call>\n<tool_call>{\"arguments\": {\"x\": [\"}\"]}, \"name\": "
+         "\"g\"}</tool_call> \n end",
+         "r[why]c[so] 0:fargs[{}] end 1:gargs[{\"x\": [\"}\"]}] endc[end]"},
+        {"<tool_call>{\"name\": \"f\"}</tool_call>", " 0:fargs[{}] end"},
+        {"<tool_call>{\"name\": \"f\", \"arguments\": null}</tool_call>", " 0:fargs[{}] end"},
+        {"<tool_call>{\"name\": \"f\", \"parameters\": {\"q\":2}}</tool_call>",
+         " 0:fargs[{\"q\":2}] end"},
+        {"<tool_call>{\"id\": 5, \"name\": \"f\", \"arguments\": {}, \"x\": [1]}</tool_call>",
+         " 0:fargs[{}] end"},
+        {"<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": "
+         "\\\"\\u00e9\\\\n\\\"}\"}</tool_call>",
+         " 0:fargs[{\"a\": \"é\\n\"}] end"},
+        {"<tool_call>{\"arguments\": \"\", \"name\": \"\\ud83d\\ude00\\ud83d\"}</tool_call>",
+         " 0:😀\xef\xbf\xbd"
+         "args[{}] end"},
+        /* cut */
+        {"<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"b", " 0:fargs[{\"a\": \"b]"},
+        {"<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool",
+         " 0:fargs[{\"a\": 1}] end"},
+        {"a \n<tool_call>{\"name\": \"f\"", "c[a \n<tool_call>{\"name\": \"f\"]"},
+        {"a <tool_", "c[a <tool_]"},
+        /* malformed */
+        {"x <tool_call>nonsense</tool_call> y", "c[x <tool_call>nonsense</tool_call> y]"},
+        {"<tool_call>{\"name\": 5}</tool_call>", "c[<tool_call>{\"name\": 5}</tool_call>]"},
+        {"<tool_call>{\"arguments\": {}}</tool_call>",
+         "c[<tool_call>{\"arguments\": {}}</tool_call>]"},
+        {"<tool_call>{\"name\": \"\", \"arguments\": {}}",
+         "c[<tool_call>{\"name\": \"\", \"arguments\": {}}]"},
+        {"<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1,}}\n</tool_call>\nmore",
+         " 0:fargs[{\"a\": 1,]c[}}more]"},
+        {"<tool_call>{\"name\": \"f\", \"arguments\": {}}}</tool_call>", " 0:fargs[{}] endc[}]"},
+        {"<tool_call>{\"name\": \"f\", \"arguments\": [1]}</tool_call>",
+         "c[<tool_call>{\"name\": \"f\", \"arguments\": [1]}</tool_call>]"},
+        {"<tool_call>\n<tool_call>{\"name\": \"f\"}</tool_call>",
+         "c[<tool_call>\n] 0:fargs[{}] end"},
+        {"<<tool_call>{\"name\": \"f\"}</tool_call>", "c[<] 0:fargs[{}] end"},
+        {"a</tool_call>b", "c[a</tool_call>b]"},
+        {"<think>a <tool_call>{}</tool_call>", "r[a ]c[<tool_call>{}</tool_call>]"},
+        {"<think>a\n\n<tool_call>\n{\"name\": \"f\"}\n</tool_call>", "r[a] 0:fargs[{}] end"},
+        {"<think><tool_</think>b", "r[<tool_]c[b]"},
+    };
+    check_rows("hermes", rows, COUNT(rows));
+}
+
+/* Without tags: an answer that begins as an object is a call of one of the tools. */
+static void bare_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"{\"name\": \"f\", \"parameters\": {\"a\": [1, {}]}}", " 0:fargs[{\"a\": [1, {}]}] end"},
+        {" \n{\"type\": \"function\", \"name\": \"f\", \"parameters\": {}}\n", " 0:fargs[{}] end"},
+        {"<|python_tag|>{\"name\": \"f\", \"arguments\": {\"i\": 1}}", " 0:fargs[{\"i\": 1}] end"},
+        {"{\"name\": \"f\", \"parameters\": {\"i\": 1}}; {\"name\": \"f\", \"parameters\": {}}",
+         " 0:fargs[{\"i\": 1}] end 1:fargs[{}] end"},
+        {"{\"name\": \"f\", \"parameters\": {}}\n{\"name\": \"f\", \"parameters\": {}} so",
+         " 0:fargs[{}] end 1:fargs[{}] endc[so]"},
+        {"<think>w</think>\n\n{\"name\": \"f\", \"parameters\": {}}", "r[w] 0:fargs[{}] end"},
+        {"Sure. <|python_tag|>{\"name\": \"f\", \"parameters\": {}}", "c[Sure.] 0:fargs[{}] end"},
+        {"{\"name\": \"f\", \"parameters\": {}}; <|python_tag|>{\"name\": \"f\", \"parameters\": "
+         "{}}",
+         " 0:fargs[{}] end 1:fargs[{}] end"},
+        {"{\"name\": \"f\", \"parameters\": {}}<|python_tag|>{\"name\": \"f\", \"parameters\": "
+         "{}}",
+         " 0:fargs[{}] end 1:fargs[{}] end"},
+        {"<|python_tag|>print(1) {", "c[print(1) {]"},
+        /* an answer in JSON is no call */
+        {"{\"name\": \"Ada\", \"parameters\": {}}", "c[{\"name\": \"Ada\", \"parameters\": {}}]"},
+        {"{\"name\": \"f\"}", "c[{\"name\": \"f\"}]"},
+        {"{\"a\": {\"name\": \"f\", \"parameters\": {}}}",
+         "c[{\"a\": {\"name\": \"f\", \"parameters\": {}}}]"},
+        {"So: {\"name\": \"f\", \"parameters\": {}}",
+         "c[So: {\"name\": \"f\", \"parameters\": {}}]"},
+        {"{1} and {\"name\": \"f\", \"parameters\": {}}",
+         "c[{1} and {\"name\": \"f\", \"parameters\": {}}]"},
+        {"[{\"name\": \"f\", \"parameters\": {}}]", "c[[{\"name\": \"f\", \"parameters\": {}}]]"},
+        /* cut */
+        {"{\"name\": \"f\", \"para", "c[{\"name\": \"f\", \"para]"},
+        {"{\"name\": \"f\", \"parameters\": {\"a", " 0:fargs[{\"a]"},
+        {"<|python", "c[<|python]"},
+    };
+    check_rows("llama3", rows, COUNT(rows));
+}
+
+/* An answer in JSON that is no call comes out as soon as that is clear. */
+static void bare_answers_do_not_wait(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"{\"title\": \"Hello\", \"te", "{\"name\": \"Ada\", \"te"};
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        whim_chat_parser_cfg cfg = row_config("llama3", NULL);
+        whim_chat_parser *p;
+        chat_log log = {.last = -1};
+        cfg.format.reasons = false;
+        assert_int_equal(whim_chat_parser_create(&cfg, &p), WHIM_ERR_OK);
+        whim_chat_parser_push(p, texts[i], (int64_t)strlen(texts[i]), chat_log_event, &log);
+        assert_non_null(strstr(whim_str_text(&log.text), texts[i]));
+        whim_chat_parser_destroy(p);
+        chat_log_deinit(&log);
+    }
+}
+
+static void list_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"i\": 1}, \"id\": \"abcdefghi\"}, "
+         "{\"name\": \"g\", \"arguments\": {}}]",
+         " 0:fargs[{\"i\": 1}] end 1:gargs[{}] end"},
+        {"so [TOOL_CALLS]{\"name\": \"f\", \"arguments\": {}}", "c[so] 0:fargs[{}] end"},
+        {"[TOOL_CALLS][{\"name\": \"f\"}] done", " 0:fargs[{}] endc[done]"},
+        {"[TOOL_CALLS]f", "c[[TOOL_CALLS]f]"},
+        {"[TOOL_CALLS][", "c[[TOOL_CALLS][]"},
+        {"[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, x", " 0:fargs[{}] endc[x]"},
+        {"[TOOL_", "c[[TOOL_]"},
+    };
+    static const row closed[] = {
+        {"<TOOLCALL>[{\"name\": \"f\", \"arguments\": {}}]</TOOLCALL>\nend",
+         " 0:fargs[{}] endc[end]"},
+        {"<TOOLCALL>[{\"name\": \"f\", \"arguments\": {}}] end", " 0:fargs[{}] endc[end]"},
+        {"<TOOLCALL>[{\"name\": \"f\", \"arguments\": {}},]</TOOLCALL>", " 0:fargs[{}] end"},
+        {"<TOOLCALL>[{\"name\": \"f\", \"arguments\": {}}, {\"name\": 3}]</TOOLCALL> z",
+         " 0:fargs[{}] endc[{\"name\": 3}]z]"},
+    };
+    static const row bare[] = {
+        {"[{\"name\": \"f\", \"arguments\": {\"i\": 1}}, {\"name\": \"f\"}] so",
+         " 0:fargs[{\"i\": 1}] endc[{\"name\": \"f\"}] so]"},
+        {"[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": {}}] so",
+         " 0:fargs[{}] end 1:fargs[{}] endc[so]"},
+        {"{\"name\": \"f\", \"arguments\": {}}", " 0:fargs[{}] end"},
+        {"[{\"name\": \"Ada\"}]", "c[[{\"name\": \"Ada\"}]]"},
+        {"[1, {\"a\": 2}]", "c[[1, {\"a\": 2}]]"},
+        {"so [{\"name\": \"f\", \"arguments\": {}}]",
+         "c[so [{\"name\": \"f\", \"arguments\": {}}]]"},
+    };
+    static const row lines[] = {
+        {"so\n<tool_calls>\n{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"g\", "
+         "\"arguments\": {}}\n</tool_calls>\nz",
+         "c[so] 0:fargs[{}] end 1:gargs[{}] endc[z]"},
+        {"<tool_calls>\nno", "c[<tool_calls>\nno]"},
+    };
+    check_rows("calls-list", rows, COUNT(rows));
+    check_rows("toolcall", closed, COUNT(closed));
+    check_rows("bare-list", bare, COUNT(bare));
+    check_rows("tool_calls-lines", lines, COUNT(lines));
+}
+
 #define ACTIONS(list) "<|START_ACTION|>[" list "]<|END_ACTION|>"
 
 static void cohere_rows(void **state)
@@ -156,10 +311,16 @@ static void fenced_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cohere_rows),      cmocka_unit_test(apertus_rows),
-        cmocka_unit_test(apertus_thoughts), cmocka_unit_test(llama4_rows),
-        cmocka_unit_test(one_tag_rows),     cmocka_unit_test(message_rows),
-        cmocka_unit_test(fenced_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(hermes_rows),
+                                       cmocka_unit_test(bare_rows),
+                                       cmocka_unit_test(bare_answers_do_not_wait),
+                                       cmocka_unit_test(list_rows),
+                                       cmocka_unit_test(cohere_rows),
+                                       cmocka_unit_test(apertus_rows),
+                                       cmocka_unit_test(apertus_thoughts),
+                                       cmocka_unit_test(llama4_rows),
+                                       cmocka_unit_test(one_tag_rows),
+                                       cmocka_unit_test(message_rows),
+                                       cmocka_unit_test(fenced_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

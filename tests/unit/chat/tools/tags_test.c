@@ -7,6 +7,105 @@
 #include "support/chat_rows.h"
 #include "support/cmocka.h"
 
+static void xml_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"so\n\n<tool_call>\n<function=f>\n<parameter=s>\na \"b\"\n\tc\\\n</parameter>\n"
+         "<parameter=i>\n2\n</parameter>\n</function>\n</tool_call>\n",
+         "c[so] 0:fargs[{\"s\": \"a \\\"b\\\"\\n\\tc\\\\\", \"i\": 2}] end"},
+        {"<tool_call>\n<function=f>\n</function>\n</tool_call>", " 0:fargs[{}] end"},
+        {"<tool_call><function=f><parameter=s>5</parameter><parameter=i>x5</parameter>"
+         "</function></tool_call>",
+         " 0:fargs[{\"s\": \"5\", \"i\": \"x5\"}] end"},
+        {"<function=f><parameter=s>a</parameter><parameter=i>1</parameter><parameter=s>b</"
+         "parameter>"
+         "<parameter=i>{</parameter><parameter=n>2</parameter></function>",
+         " 0:fargs[{\"s\": \"a\", \"i\": 1, \"n\": 2}] end"},
+        {"<function=f><parameter=i>1</parameter><parameter=i>2", " 0:fargs[{\"i\": 1]"},
+        {"<function=f><parameter=s>a</parameter></function>\n<function=f><parameter=s>b</parameter>"
+         "</function>",
+         " 0:fargs[{\"s\": \"a\"}] end 1:fargs[{\"s\": \"b\"}] end"},
+        {"<think>w\n<tool_call>\n<function=f>\n</function>\n</tool_call>", "r[w] 0:fargs[{}] end"},
+        {"<function=f><parameter=b>True</parameter><parameter=n>-1.5e3</parameter></function>",
+         " 0:fargs[{\"b\": true, \"n\": -1.5e3}] end"},
+        {"<tool_call>\n<function=f>\n<parameter=o>\n {\"k\": [1, \"<\"]} \n</parameter>\n"
+         "<parameter=a>\n[1,\n2]\n</parameter>\n<parameter=sn>\nnull\n</parameter>\n</function>\n"
+         "</tool_call>",
+         " 0:fargs[{\"o\": {\"k\": [1, \"<\"]}, \"a\": [1,\n2], \"sn\": null}] end"},
+        {"<tool_call><function=g><parameter=u>12</parameter><parameter=v>12 a</parameter>"
+         "<parameter=w>\"q\"</parameter><parameter=x>tru</parameter></function></tool_call>",
+         " 0:gargs[{\"u\": 12, \"v\": \"12 a\", \"w\": \"\\\"q\\\"\", \"x\": \"tru\"}] end"},
+        {"<function=f><parameter=b>T1</parameter></function>", " 0:fargs[{\"b\": \"T1\"}] end"},
+        {"<function=f><parameter=b>Fal</parameter></function>", " 0:fargs[{\"b\": \"Fal\"}] end"},
+        {"<function=f><parameter=b>true</parameter></function>", " 0:fargs[{\"b\": true}] end"},
+        {"<tool_call><function=f><parameter=s>\n</parameter></function></tool_call>",
+         " 0:fargs[{\"s\": \"\"}] end"},
+        {"<tool_call><function=f><parameter=any>\n</parameter></function></tool_call>",
+         " 0:fargs[{\"any\": \"\"}] end"},
+        {"<tool_call><function=f><parameter=s>\n\n\na\n\n</parameter></function></tool_call>",
+         " 0:fargs[{\"s\": \"\\n\\na\\n\"}] end"},
+        {"<tool_call><function=f><parameter=s>a</param\n</functio</parameter></function>"
+         "</tool_call>",
+         " 0:fargs[{\"s\": \"a</param\\n</functio\"}] end"},
+        /* missing ends */
+        {"<tool_call>\n<function=f>\n<parameter=s>\na\n<parameter=i>\n3\n</function>\n"
+         "</tool_call>z",
+         " 0:fargs[{\"s\": \"a\", \"i\": 3}] endc[z]"},
+        {"<tool_call>\n<function=f>\n<parameter=s>\na\n</parameter>\n</tool_call>\n<tool_call>"
+         "<function=g></function></tool_call>",
+         " 0:fargs[{\"s\": \"a\"}] end 1:gargs[{}] end"},
+        /* cut */
+        {"<tool_call>\n<function=f>\n<parameter=s>\nab\n</para", " 0:fargs[{\"s\": \"ab]"},
+        {"<tool_call>\n<function=f>\n<parameter=i>\n12", " 0:fargs[{\"i\": 12]"},
+        {"<tool_call>\n<function=f>\n<param", " 0:fargs[{]"},
+        {"<tool_call>\n<function=f>\n<parameter=ke", " 0:fargs[{]"},
+        {"<tool_call>\n<function=f", "c[<tool_call>\n<function=f]"},
+        /* malformed */
+        {"<tool_call>\n{\"name\": \"f\"}\n</tool_call>",
+         "c[<tool_call>\n{\"name\": \"f\"}\n</tool_call>]"},
+        {"<tool_call><function=>", "c[<tool_call><function=>]"},
+        {"<tool_call><function=a\nb>", "c[<tool_call><function=a\nb>]"},
+        {"<tool_call><function=f>junk</function></tool_call> z", " 0:fargs[{]c[junk</function>z]"},
+        {"<tool_call><function=f><parameter=a\n>", " 0:fargs[{]c[<parameter=a\n>]"},
+        {"<tool_call><function=f></function>junk</tool_call>", " 0:fargs[{}] endc[junk]"},
+        {"<tool_call><tool_call><function=f></function></tool_call>",
+         "c[<tool_call>] 0:fargs[{}] end"},
+    };
+    check_rows("xml", rows, COUNT(rows));
+}
+
+static void invoke_rows(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {"<think>w</think>\n\n<minimax:tool_call>\n<invoke name=\"f\">\n<parameter "
+         "name=\"s\">Oslo\n</parameter>\n<parameter name=\"i\">2</parameter>\n</invoke>\n<invoke "
+         "name=\"g\">\n</invoke>\n</minimax:tool_call>",
+         "r[w] 0:fargs[{\"s\": \"Oslo\\n\", \"i\": 2}] end 1:gargs[{}] end"},
+        {"<minimax:tool_call><invoke name='f'><parameter name=s>a</parameter></invoke>"
+         "</minimax:tool_call>\nb",
+         " 0:fargs[{\"s\": \"a\"}] endc[b]"},
+        {"<tool_call>x", "c[<tool_call>x]"},
+        {"<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"b\">\nfalse\n</invoke>",
+         " 0:fargs[{\"b\": false}] end"},
+        {"<minimax:tool_call>\nwhat", "c[<minimax:tool_call>\nwhat]"},
+        /* In a string of JSON a tag is text, unless it begins a line. */
+        {"<minimax:tool_call><invoke name=\"f\"><parameter name=\"o\">{\"k\": \"</parameter>\"}"
+         "</parameter></invoke></minimax:tool_call>",
+         " 0:fargs[{\"o\": {\"k\": \"</parameter>\"}}] end"},
+        {"<minimax:tool_call><invoke name=\"f\"><parameter name=\"a\">[\"x\n</invoke>\n"
+         "</minimax:tool_call>",
+         " 0:fargs[{\"a\": \"[\\\"x\"}] end"},
+        {"<minimax:tool_call><invoke name=\"f\"><parameter name=\"s\">[\"</parameter></invoke>",
+         " 0:fargs[{\"s\": \"[\\\"\"}] end"},
+        {"<minimax:tool_call><invoke name=\"f\"></invoke><invoke na", " 0:fargs[{}] end"},
+        {"<minimax:tool_call><invoke name=\"f\"></invoke><invoke name=\"g",
+         " 0:fargs[{}] endc[<invoke name=\"g]"},
+    };
+    check_rows("invoke", rows, COUNT(rows));
+}
+
 static void pairs_rows(void **state)
 {
     (void)state;
@@ -188,6 +287,7 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(xml_rows),          cmocka_unit_test(invoke_rows),
         cmocka_unit_test(pairs_rows),        cmocka_unit_test(separated_rows),
         cmocka_unit_test(dsml_rows),         cmocka_unit_test(params_rows),
         cmocka_unit_test(seed_rows),         cmocka_unit_test(sections_rows),
