@@ -139,19 +139,20 @@ fuzz:
 
 # With TEMPLATES="FOLDER..." only those: what Jinja2 makes of their *.jinja, and whether whimbrel makes the same of them.
 TEMPLATE_TEST := build/$(ARCH)-test/tests/unit/jinja/template_test
+GOLDEN_PYTHON := build/venv/bin/python
 ifneq ($(TEMPLATES),)
 golden: build/venv/ready
 	mkdir -p build/templates
-	build/venv/bin/python tools/golden/make_template_golden.py --out build/templates --templates $(TEMPLATES)
+	$(GOLDEN_PYTHON) tools/golden/make_template_golden.py --out build/templates --templates $(TEMPLATES)
 	$(ONE) MODE=test $(TEMPLATE_TEST)
 	$(TEMPLATE_TEST) build/templates/conversations.json.xz
 else
 golden: build/venv/ready
-	build/venv/bin/python tools/golden/make_golden.py --out tests/data/golden $(GOLDEN_FLAGS)
-	build/venv/bin/python tools/golden/mixed.py --out tests/data/mixed
-	build/venv/bin/python tools/golden/twins.py --data tests/data/golden --out tests/data/twins
-	build/venv/bin/python tools/golden/make_draft_golden.py --data tests/data/golden --out tests/data/drafts --check
-	build/venv/bin/python tools/golden/make_serial_golden.py --data tests/data/golden --out tests/data/drafts --check
+	$(GOLDEN_PYTHON) tools/golden/make_golden.py --out tests/data/golden $(GOLDEN_FLAGS)
+	$(GOLDEN_PYTHON) tools/golden/mixed.py --out tests/data/mixed
+	$(GOLDEN_PYTHON) tools/golden/twins.py --data tests/data/golden --out tests/data/twins
+	$(GOLDEN_PYTHON) tools/golden/make_draft_golden.py --data tests/data/golden --out tests/data/drafts --check
+	$(GOLDEN_PYTHON) tools/golden/make_serial_golden.py --data tests/data/golden --out tests/data/drafts --check
 endif
 
 build/venv/ready: tools/golden/requirements.txt
