@@ -35,10 +35,15 @@ static bool has_strict(const whim_answer_rule *rule)
     return false;
 }
 
-/* What is said to the user: behind a name that means the user, where the prompt asks for one. */
+/* What is said to the user: behind a name that means the user, where the prompt asks for one, or
+ * behind the mark that a model of this kind has for it. */
 static whim_grammar_node spoken(whim_answer *a, whim_grammar_node text)
 {
     const whim_tool_words *words = a->rule->format.tools;
+    const char *says = whim_chat_format_think(&a->rule->format)->says;
+    if (a->rule->format.reasons && says != NULL) {
+        text = whim_gb_seq(a->b, whim_gb_optional(a->b, whim_answer_text(a, says)), text);
+    }
     return a->rule->starts_named ? whim_gb_seq(a->b, whim_answer_text(a, words->said),
                                                whim_answer_text(a, words->name_end), text)
                                  : text;

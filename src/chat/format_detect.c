@@ -354,9 +354,12 @@ static bool leaves_out(const probe *p, const whim_think_words *words)
     return is_left_out;
 }
 
+/* What opens the thoughts of one family switches those of another on, which has no mark for what is
+ * said. */
 static bool holds(const char *text, const whim_think_words *words)
 {
-    return strstr(text, words->open) != NULL || strstr(text, words->close) != NULL;
+    return strstr(text, words->close) != NULL ||
+           (words->says == NULL && strstr(text, words->open) != NULL);
 }
 
 /* The words are those that the template writes somewhere by itself, or that it leaves out. Some

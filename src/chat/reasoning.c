@@ -15,8 +15,9 @@ const whim_think_words whim_think_words_known[] = {
     {"<|START_THINKING|>", "<|END_THINKING|>"}, /* Cohere */
     {"<|channel>thought", "<channel|>"},        /* Gemma 4 */
     {"<mm:think>", "</mm:think>"},
-    {"<think:opensource>", "</think:opensource>"}, /* Hy3 */
-    {"<|inner_prefix|>", "<|inner_suffix|>"},      /* Apertus */
+    {"<think:opensource>", "</think:opensource>"},                     /* Hy3 */
+    {"<|inner_prefix|>", "<|inner_suffix|>"},                          /* Apertus */
+    {"<|think|>", "<|end|><|begin|>assistant", .says = "<|content|>"}, /* Solar Open */
 };
 const int32_t whim_think_words_n_known =
     sizeof whim_think_words_known / sizeof whim_think_words_known[0];
@@ -49,12 +50,12 @@ void whim_reasoning_init(whim_reasoning *split, const whim_think_words *words, b
 static bool continues(const whim_reasoning *split, char c, const char *tag, bool *whole)
 {
     size_t n = (size_t)split->n_held;
-    bool yes = n < strlen(tag) && memcmp(split->held, tag, n) == 0 && tag[n] == c;
+    bool yes = tag != NULL && n < strlen(tag) && memcmp(split->held, tag, n) == 0 && tag[n] == c;
     *whole = yes && tag[n + 1] == '\0';
     return yes;
 }
 
-/* Give up what was held at the start: it is content after all. */
+/* Give up what was held where an answer may begin: it is content after all. */
 static void release_start(whim_reasoning *split)
 {
     emit(split, WHIM_PIECE_CONTENT, split->first, split->n_first);
@@ -75,12 +76,12 @@ static void release_inside(whim_reasoning *split)
 
 static void step_start(whim_reasoning *split, char c)
 {
-    bool whole;
-    if (continues(split, c, split->words->open, &whole)) {
+    bool opened, says, tag = continues(split, c, split->words->open, &opened);
+    if (continues(split, c, split->words->says, &says) || tag) {
         split->held[split->n_held++] = c;
-        if (whole) {
+        if (opened || says) {
             split->n_held = split->n_first = 0;
-            split->state = INSIDE;
+            split->state = opened ? INSIDE : CONTENT;
         }
     } else if (split->n_held == 0 && whim_is_blank(c) &&
                split->n_first < (int32_t)sizeof split->first) {
@@ -130,24 +131,33 @@ static void step_inside(whim_reasoning *split, char c)
     emit(split, WHIM_PIECE_REASONING, &c, 1);
 }
 
+/* Line ends are dropped until the answer begins. */
+static void step_after(whim_reasoning *split, char c)
+{
+    bool says;
+    if (continues(split, c, split->words->says, &says)) {
+        split->held[split->n_held++] = c;
+        split->n_held = says ? 0 : split->n_held;
+        split->state = says ? CONTENT : AFTER;
+    } else if (split->n_held > 0 || c != '\n') {
+        release_start(split);
+        emit(split, WHIM_PIECE_CONTENT, &c, 1);
+    }
+}
+
 void whim_reasoning_push(whim_reasoning *split, const char *text, int64_t n)
 {
+    static void (*const steps[])(whim_reasoning * split, char c) = {
+        [START] = step_start, [INSIDE] = step_inside, [AFTER] = step_after};
     for (; n > 0 && split->state != CONTENT; text++, n--) {
-        if (split->state == START) {
-            step_start(split, *text);
-        } else if (split->state == INSIDE) {
-            step_inside(split, *text);
-        } else if (*text != '\n') { /* the answer begins */
-            split->state = CONTENT;
-            break;
-        }
+        steps[split->state](split, *text);
     }
     emit(split, WHIM_PIECE_CONTENT, text, n);
 }
 
 void whim_reasoning_flush(whim_reasoning *split)
 {
-    if (split->state == START) {
+    if (split->state == START || split->state == AFTER) {
         release_start(split);
     } else if (split->state == INSIDE) {
         release_inside(split);

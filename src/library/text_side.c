@@ -39,9 +39,13 @@ static bool is_of_think(const whim_text_side *side, const char *token, int64_t n
 {
     enum { LEAST = 3 }; /* shorter ones stand in any text */
     const whim_think_words *words = whim_chat_format_think(&side->format);
-    return side->format.reasons && n >= LEAST &&
-           (memmem(words->open, strlen(words->open), token, (size_t)n) != NULL ||
-            memmem(words->close, strlen(words->close), token, (size_t)n) != NULL);
+    const char *const all[] = {words->open, words->close, words->says};
+    bool found = false;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        found =
+            found || (all[i] != NULL && memmem(all[i], strlen(all[i]), token, (size_t)n) != NULL);
+    }
+    return side->format.reasons && n >= LEAST && found;
 }
 
 /* Reasoning and calls are read out of the text, so it must hold their words. */

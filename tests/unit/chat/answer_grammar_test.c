@@ -427,6 +427,17 @@ static void thoughts_in_other_words(void **state)
     rule.may_reason = false;
     rule.starts_inside = true;
     check(b, &rule, LIST("a[/THINK]{}"), LIST("a</think>{}", "{}"));
+    const whim_think_words said = {"<t>", "</t>", "<says>"};
+    rule.format.think = &said;
+    rule.format.reasons = true;
+    check(b, &rule, LIST("a</t><says>{}", "a</t>{}"), LIST("a</t><says><says>{}", "<says>{}"));
+    rule.starts_inside = false;
+    check(b, &rule, LIST("<says>{}", "{}"), LIST("<says>", "<says>x"));
+    rule.json_object = false;
+    rule.tools = b->tools;
+    rule.choice = WHIM_CHOICE_REQUIRED; /* a call is not said */
+    check(b, &rule, LIST("<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>"),
+          LIST("<says>", "<says><tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>"));
 }
 
 /* A tool with one parameter, called by a model that writes tags: what the parameter's schema says

@@ -109,13 +109,45 @@ static void one_shot(void **state)
     }
 }
 
+/* A mark before what is said is dropped once, where an answer may begin. */
+static void what_is_said_has_a_mark(void **state)
+{
+    (void)state;
+    static const whim_think_words words = {"<t>", "</t>", "<says>"};
+    static const struct {
+        const char *text, *reasoning, *content;
+    } rows[] = {
+        {"<t>why</t><says>so", "why", "so"},
+        {"<t>why</t>\n<says>\nso", "why", "\nso"},
+        {"<says>so", "", "so"},
+        {" \n<says>so", "", "so"},
+        {"<t>why</t><call>", "why", "<call>"},
+        {"<t>why</t><says", "why", "<says"},
+        {"<t>why</t>\n<sa<says>", "why", "<sa<says>"},
+        {"<says><says><t>x", "", "<says><t>x"},
+        {"so<says>", "", "so<says>"},
+        {"<t><says></t>so", "<says>", "so"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        both b = {{0}};
+        split_all(&b, &words, rows[i].text, false);
+        if (strcmp(whim_str_text(&b.reasoning), rows[i].reasoning) != 0 ||
+            strcmp(whim_str_text(&b.content), rows[i].content) != 0) {
+            fail_msg("%s: got [%s] and [%s]", rows[i].text, whim_str_text(&b.reasoning),
+                     whim_str_text(&b.content));
+        }
+        both_deinit(&b);
+    }
+}
+
 /* Texts made of the pieces that matter, cut anywhere. */
 static void cuts_do_not_matter(void **state)
 {
     (void)state;
-    static const char *const parts[] = {"<think>", "</think>", "\n",          " ",     "<", "</",
-                                        "th",      "ink>",     "a",           "word ", "é", ">",
-                                        "</thi",   "\n\n",     "<tool_call>", "<tool_"};
+    static const char *const parts[] = {"<think>", "</think>",    "\n",    " ",    "<",
+                                        "</",      "th",          "ink>",  "a",    "word ",
+                                        "é",       ">",           "</thi", "\n\n", "<tool_call>",
+                                        "<tool_",  "<|content|>", "<|con"};
     uint64_t seed = 1;
     for (int round = 0; round < 8000; round++) {
         char text[256] = "";
@@ -216,6 +248,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_shot),
+        cmocka_unit_test(what_is_said_has_a_mark),
         cmocka_unit_test(cuts_do_not_matter),
         cmocka_unit_test(long_runs),
         cmocka_unit_test(prompts_open_and_close),

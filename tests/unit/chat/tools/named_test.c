@@ -69,6 +69,30 @@ static void solar_rows(void **state)
 }
 
 /* An id that does not end is no id. */
+/* Thoughts are a turn of their own, and so is what is said. */
+static void solar_thoughts(void **state)
+{
+    (void)state;
+#define THOUGHT "<|think|>why<|end|><|begin|>assistant"
+    static const row rows[] = {
+        {THOUGHT "<|content|>so", "r[why]c[so]"},
+        {THOUGHT "<|tool_calls|>" BEGIN("a1") "f<|tool_call:args|>{}<|tool_call:end|><|calls|>",
+         "r[why] 0:fargs[{}] end"},
+        {"<|content|>so", "c[so]"},
+        {"<|think|>why<|end|>", "r[why<|end|>]"},
+    };
+    json_t *tools = json_loads(tools_text, 0, NULL);
+    whim_chat_parser_cfg cfg = row_config("solar", tools);
+    for (int32_t i = 0; i < whim_think_words_n_known; i++) {
+        const whim_think_words *words = &whim_think_words_known[i];
+        cfg.format.think = strcmp(words->open, "<|think|>") == 0 ? words : cfg.format.think;
+    }
+    check_rows_of(&cfg, rows, COUNT(rows));
+    cfg.parse_tools = false;
+    check_rows_of(&cfg, rows, 1);
+    json_decref(tools);
+}
+
 static void long_ids_break(void **state)
 {
     (void)state;
@@ -180,11 +204,10 @@ static void memory_may_run_out(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(named_rows),
-                                       cmocka_unit_test(solar_rows),
-                                       cmocka_unit_test(long_ids_break),
-                                       cmocka_unit_test(addressed_rows),
-                                       cmocka_unit_test(thoughts_in_other_words),
-                                       cmocka_unit_test(memory_may_run_out)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(named_rows),        cmocka_unit_test(solar_rows),
+        cmocka_unit_test(solar_thoughts),    cmocka_unit_test(long_ids_break),
+        cmocka_unit_test(addressed_rows),    cmocka_unit_test(thoughts_in_other_words),
+        cmocka_unit_test(memory_may_run_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
