@@ -18,6 +18,10 @@ const whim_think_words whim_think_words_known[] = {
     {"<think:opensource>", "</think:opensource>"},                     /* Hy3 */
     {"<|inner_prefix|>", "<|inner_suffix|>"},                          /* Apertus */
     {"<|think|>", "<|end|><|begin|>assistant", .says = "<|content|>"}, /* Solar Open */
+    {"<|open|>think<|sep|>",                                           /* Kimi K3 */
+     "<|close|>think<|sep|>", .says = "<|open|>response<|sep|>",
+     .ends = {"<|close|>response<|sep|>", "<|close|>message<|sep|>"}},
+    {"to=self<|message|>", "<|eom|><|start|>assistant ", .says = "to=user<|message|>"}, /* Muse */
 };
 const int32_t whim_think_words_n_known =
     sizeof whim_think_words_known / sizeof whim_think_words_known[0];
@@ -55,13 +59,37 @@ static bool continues(const whim_reasoning *split, char c, const char *tag, bool
     return yes;
 }
 
+static void step_content(whim_reasoning *split, char c)
+{
+    bool tag = false, ended = false, whole;
+    for (int i = 0; i < WHIM_N_SAID_END; i++) {
+        tag = continues(split, c, split->words->ends[i], &whole) || tag;
+        ended = ended || whole;
+    }
+    if (tag) {
+        split->held[split->n_held++] = c;
+        split->n_held = ended ? 0 : split->n_held;
+    } else if (split->n_held > 0) {
+        emit(split, WHIM_PIECE_CONTENT, split->held, split->n_held);
+        split->n_held = 0;
+        step_content(split, c); /* with nothing held: one level */
+    } else {
+        emit(split, WHIM_PIECE_CONTENT, &c, 1);
+    }
+}
+
 /* Give up what was held where an answer may begin: it is content after all. */
 static void release_start(whim_reasoning *split)
 {
+    char held[sizeof split->held];
+    const int32_t n = split->n_held;
+    memcpy(held, split->held, (size_t)n);
     emit(split, WHIM_PIECE_CONTENT, split->first, split->n_first);
-    emit(split, WHIM_PIECE_CONTENT, split->held, split->n_held);
     split->n_first = split->n_held = 0;
     split->state = CONTENT;
+    for (int32_t i = 0; i < n; i++) {
+        step_content(split, held[i]);
+    }
 }
 
 static void release_inside(whim_reasoning *split)
@@ -88,7 +116,7 @@ static void step_start(whim_reasoning *split, char c)
         split->first[split->n_first++] = c;
     } else {
         release_start(split);
-        emit(split, WHIM_PIECE_CONTENT, &c, 1);
+        step_content(split, c);
     }
 }
 
@@ -141,15 +169,18 @@ static void step_after(whim_reasoning *split, char c)
         split->state = says ? CONTENT : AFTER;
     } else if (split->n_held > 0 || c != '\n') {
         release_start(split);
-        emit(split, WHIM_PIECE_CONTENT, &c, 1);
+        step_content(split, c);
     }
 }
 
 void whim_reasoning_push(whim_reasoning *split, const char *text, int64_t n)
 {
-    static void (*const steps[])(whim_reasoning * split, char c) = {
-        [START] = step_start, [INSIDE] = step_inside, [AFTER] = step_after};
-    for (; n > 0 && split->state != CONTENT; text++, n--) {
+    static void (*const steps[])(whim_reasoning * split, char c) = {[START] = step_start,
+                                                                    [INSIDE] = step_inside,
+                                                                    [AFTER] = step_after,
+                                                                    [CONTENT] = step_content};
+    const bool ends = split->words->ends[0] != NULL;
+    for (; n > 0 && (ends || split->state != CONTENT); text++, n--) {
         steps[split->state](split, *text);
     }
     emit(split, WHIM_PIECE_CONTENT, text, n);
@@ -157,11 +188,13 @@ void whim_reasoning_push(whim_reasoning *split, const char *text, int64_t n)
 
 void whim_reasoning_flush(whim_reasoning *split)
 {
-    if (split->state == START || split->state == AFTER) {
-        release_start(split);
-    } else if (split->state == INSIDE) {
+    if (split->state == INSIDE) {
         release_inside(split);
+        return;
     }
+    release_start(split);
+    emit(split, WHIM_PIECE_CONTENT, split->held, split->n_held); /* the beginning of an end */
+    split->n_held = 0;
 }
 
 bool whim_reasoning_is_inside(const whim_reasoning *split)

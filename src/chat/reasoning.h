@@ -7,7 +7,8 @@
  * pieces joined are the same.
  *  - The tags themselves are dropped, and so are line ends around them: those that follow <think>,
  *    those before </think>, and those between </think> and the answer.
- *  - What stands before an answer is dropped where one may begin, once.
+ *  - What stands before an answer is dropped where one may begin, once; what stands behind it is
+ *    dropped from all content.
  *  - Only a <think> before any content opens reasoning (up to 64 bytes of white space may come
  *    first, and are dropped with it), and only once; later tags are content.
  *  - Where calls are looked for, the tag that opens one ends reasoning that was not closed, and is
@@ -20,10 +21,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { WHIM_N_SAID_END = 2 };
+
 /* What stands around reasoning. */
 typedef struct whim_think_words {
     const char *open, *close; /* at most 32 bytes each */
     const char *says; /* stands before the answer, behind reasoning or without it; NULL: nothing */
+    const char *ends[WHIM_N_SAID_END]; /* stand behind it, wherever that is; NULL: nothing */
 } whim_think_words;
 
 /* All that are known; the first are most models', and those of one of which nothing is known. */

@@ -39,7 +39,8 @@ static bool is_of_think(const whim_text_side *side, const char *token, int64_t n
 {
     enum { LEAST = 3 }; /* shorter ones stand in any text */
     const whim_think_words *words = whim_chat_format_think(&side->format);
-    const char *const all[] = {words->open, words->close, words->says};
+    const char *const all[] = {words->open, words->close, words->says, words->ends[0],
+                               words->ends[1]};
     bool found = false;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         found =

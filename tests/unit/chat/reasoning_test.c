@@ -109,14 +109,21 @@ static void one_shot(void **state)
     }
 }
 
-/* A mark before what is said is dropped once, where an answer may begin. */
+/* Marks around what is said are dropped: one before it where an answer may begin, once. */
 static void what_is_said_has_a_mark(void **state)
 {
     (void)state;
-    static const whim_think_words words = {"<t>", "</t>", "<says>"};
+    static const whim_think_words words = {"<t>", "</t>", "<says>", {"</says>", "</all>"}};
     static const struct {
         const char *text, *reasoning, *content;
     } rows[] = {
+        {"<t>why</t><says>so</says></all>", "why", "so"},
+        {"</says></all>", "", ""},
+        {"</says><call>x</call></all>y", "", "<call>x</call>y"},
+        {"<says>a</sa<b></says", "", "a</sa<b></says"},
+        {"<</says></</all>", "", "<</"},
+        {"<t>a</all></t><says>b", "a</all>", "b"},
+        {"<t>why</t></says>", "why", ""},
         {"<t>why</t><says>so", "why", "so"},
         {"<t>why</t>\n<says>\nso", "why", "\nso"},
         {"<says>so", "", "so"},
@@ -144,10 +151,26 @@ static void what_is_said_has_a_mark(void **state)
 static void cuts_do_not_matter(void **state)
 {
     (void)state;
-    static const char *const parts[] = {"<think>", "</think>",    "\n",    " ",    "<",
-                                        "</",      "th",          "ink>",  "a",    "word ",
-                                        "é",       ">",           "</thi", "\n\n", "<tool_call>",
-                                        "<tool_",  "<|content|>", "<|con"};
+    static const char *const parts[] = {"<think>",
+                                        "</think>",
+                                        "\n",
+                                        " ",
+                                        "<",
+                                        "</",
+                                        "th",
+                                        "ink>",
+                                        "a",
+                                        "word ",
+                                        "é",
+                                        ">",
+                                        "</thi",
+                                        "\n\n",
+                                        "<tool_call>",
+                                        "<tool_",
+                                        "<|content|>",
+                                        "<|con",
+                                        "<|close|>response<|sep|>",
+                                        "<|close|>"};
     uint64_t seed = 1;
     for (int round = 0; round < 8000; round++) {
         char text[256] = "";
