@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/os/facts.h"
+#include "base/os/mem.h"
 #include "commit.inc"
 #include "http/tls.h"
 #include "local/offer.h"
@@ -309,8 +310,9 @@ int cmd_serve(const whim_options *options)
 {
     whim_options own = *options;
     serve s = {.options = &own, .created = (int64_t)time(NULL), .running = {.fd = -1}};
-    whim_json_count_memory();                         /* before anybody reads JSON, */
-    bool counts_tls = whim_tls_count_memory();        /* or uses OpenSSL */
+    whim_os_mem_keep_little();                 /* or clients' memory would be twice as much */
+    whim_json_count_memory();                  /* before anybody reads JSON, */
+    bool counts_tls = whim_tls_count_memory(); /* or uses OpenSSL */
     own.quiet |= strcmp(own.log_format, "json") == 0; /* nothing else is printed */
     serve_log_open(&s);
     if (!counts_tls) {

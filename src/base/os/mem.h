@@ -26,6 +26,10 @@ int64_t whim_os_mem_anon_resident(void);
  * about a millisecond for each ten megabytes or so. */
 void whim_os_mem_give_back(void);
 
+/* From now on it keeps little of what it is given back: large blocks go to the system at once, and
+ * threads share what is free. Once, before there are threads. */
+void whim_os_mem_keep_little(void);
+
 /* Bytes of a page. */
 int64_t whim_os_page_bytes(void);
 

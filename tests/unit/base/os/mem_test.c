@@ -8,6 +8,7 @@
 #include "support/tree.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -35,6 +36,36 @@ static void test_amounts(void **state)
     assert_true(resident > 0 && resident < total);
     int64_t page = whim_os_page_bytes();
     assert_true(page >= 4096 && (page & (page - 1)) == 0);
+}
+
+/* Large blocks that were freed are nobody's, however many of them there were before, and whatever
+ * was taken after them. */
+static void test_little_is_kept(void **state)
+{
+    (void)state;
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    enum { N = 8, EACH = 8 << 20 };
+    char *blocks[N], *after[N];
+    whim_os_mem_keep_little();
+    int64_t before = whim_os_mem_anon_resident();
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < N; i++) {
+            blocks[i] = malloc(EACH);
+            assert_non_null(blocks[i]);
+            memset(blocks[i], 1, EACH);
+            after[i] = malloc(1000);
+        }
+        for (int i = 0; i < N; i++) {
+            free(blocks[i]);
+        }
+        assert_true(whim_os_mem_anon_resident() - before < N * (int64_t)EACH / 4);
+        for (int i = 0; i < N; i++) {
+            free(after[i]);
+        }
+    }
+#else
+    skip(); /* another allocator */
+#endif
 }
 
 static void test_pages(void **state)
@@ -193,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_amounts),
+        cmocka_unit_test(test_little_is_kept),
         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_pages_go_back),
         cmocka_unit_test(test_no_addresses_leak),
