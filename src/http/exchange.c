@@ -138,9 +138,8 @@ static void tell_status(whim_exchange *ex, int status)
 bool whim_exchange_silence(whim_exchange *ex)
 {
     pthread_mutex_lock(&ex->lock);
-    bool is_silent = ex->reply == WHIM_REPLY_NONE;
+    bool is_silent = ex->reply == WHIM_REPLY_NONE && whim_exchange_take_line(ex);
     ex->conn = is_silent ? NULL : ex->conn;
-    atomic_store(&ex->gave_way, is_silent);
     pthread_mutex_unlock(&ex->lock);
     return is_silent;
 }
@@ -431,7 +430,7 @@ int64_t whim_exchange_start_ns(const whim_exchange *ex)
     return ex->start_ns;
 }
 
-bool whim_exchange_gave_way(const whim_exchange *ex)
+bool whim_exchange_take_line(whim_exchange *ex)
 {
-    return atomic_load(&ex->gave_way);
+    return !atomic_exchange(&ex->has_line, true);
 }

@@ -192,9 +192,12 @@ typedef struct whim_exchange_notes {
 } whim_exchange_notes;
 whim_exchange_notes *whim_exchange_get_notes(whim_exchange *ex);
 
-/* For the log at its end. One that gave way (invariant 7) has its line already. */
+/* For the log at its end. */
 int whim_exchange_status(const whim_exchange *ex);
-bool whim_exchange_gave_way(const whim_exchange *ex);
 int64_t whim_exchange_start_ns(const whim_exchange *ex);
+
+/* Whether its line of the log is the caller's to write: for the first who asks. One that gave way
+ * (invariant 7) has its line; one whose line is taken gives way no more. */
+bool whim_exchange_take_line(whim_exchange *ex);
 
 #endif

@@ -117,7 +117,8 @@ struct whim_exchange {
     whim_exchange *wake_next, *work_next;
     bool is_waking;
     int64_t work_number; /* the order in which requests were complete */
-    atomic_bool is_queued, gave_way;
+    atomic_bool is_queued;
+    atomic_bool has_line; /* of the log: see whim_exchange_take_line */
 };
 
 /* Exchanges in order. */
@@ -311,8 +312,8 @@ void whim_bodies_unref(whim_bodies *bodies);
 int64_t whim_exchange_flush(whim_exchange *ex);
 /* Queue or send bytes that are no part of the reply (100 Continue). */
 void whim_exchange_send_raw(whim_exchange *ex, const char *bytes);
-/* It gives way: nothing is said on its connection from now on; false: the reply has begun. I/O
- * thread. */
+/* It gives way: nothing is said on its connection from now on; false: the reply has begun, or will
+ * in this moment, as its line of the log is taken. I/O thread. */
 bool whim_exchange_silence(whim_exchange *ex);
 /* One that gave way, and that somebody has: its body and `held` bytes count as leaving until they
  * are free. I/O thread. */

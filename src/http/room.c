@@ -87,7 +87,7 @@ static bool may_give(const whim_conn *conn, givers which)
         return true;
     }
     pthread_mutex_lock(&conn->ex->lock);
-    bool is_silent = conn->ex->reply == WHIM_REPLY_NONE;
+    bool is_silent = conn->ex->reply == WHIM_REPLY_NONE && !atomic_load(&conn->ex->has_line);
     pthread_mutex_unlock(&conn->ex->lock);
     return which == GIVE_SOON && is_silent;
 }

@@ -11,7 +11,7 @@ void whim_request_log(whim_log *log, whim_exchange *ex, int status, const whim_l
     const whim_http_request *r = whim_exchange_request(ex);
     whim_log_field fields[MAX_FIELDS];
     int n = 0;
-    if (whim_exchange_gave_way(ex)) {
+    if (!whim_exchange_take_line(ex)) {
         return;
     }
     fields[n++] = whim_log_text("id", r->request_id);
