@@ -601,6 +601,27 @@ static void test_who_leaves_most_unread(void **state)
     whim_bodies_unref(http.bodies);
 }
 
+/* The system holds little of a reply that nobody reads: what waits is here, where it is counted. */
+static void test_little_is_in_the_socket(void **state)
+{
+    (void)state;
+    int fd = dial(&f), little = 1 << 16;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    say(fd, "GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+    whim_exchange *ex = take_waiting(&f);
+    char *body = calloc(1, UNREAD);
+    assert_non_null(body);
+    whim_exchange_reply(ex, 200, "text/plain", body, UNREAD);
+    pthread_mutex_lock(&ex->lock);
+    const int64_t left = ex->out.len - ex->out_at;
+    pthread_mutex_unlock(&ex->lock);
+    assert_true(left > UNREAD - MIB);
+    whim_exchange_unref(ex);
+    free(body);
+    close(fd);
+    assert_true(used_falls_below(MIB));
+}
+
 /* One that is short on nothing may stay unread. */
 static void test_unread_is_kept(void **state)
 {
@@ -657,16 +678,27 @@ static void test_short_reply(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large_body),   cmocka_unit_test(test_many_small_bodies),
-        cmocka_unit_test(test_room_in_vain), cmocka_unit_test(test_slow_heads),
-        cmocka_unit_test(test_huge_body),    cmocka_unit_test(test_endless_bodies),
-        cmocka_unit_test(test_unread_reply), cmocka_unit_test(test_unread_stream),
-        cmocka_unit_test(test_slow_reader),  cmocka_unit_test(test_unread_is_kept),
-        cmocka_unit_test(test_all_taken),    cmocka_unit_test(test_short_reply),
-        cmocka_unit_test(test_waiting_ones), cmocka_unit_test(test_requests_under_way),
-        cmocka_unit_test(test_bytes_behind), cmocka_unit_test(test_nobody_gives_way),
-        cmocka_unit_test(test_left_ones),    cmocka_unit_test(test_who_leaves_most_unread),
-        cmocka_unit_test(test_metrics_stay), cmocka_unit_test(test_reply_counts_once),
+        cmocka_unit_test(test_large_body),
+        cmocka_unit_test(test_many_small_bodies),
+        cmocka_unit_test(test_room_in_vain),
+        cmocka_unit_test(test_slow_heads),
+        cmocka_unit_test(test_huge_body),
+        cmocka_unit_test(test_endless_bodies),
+        cmocka_unit_test(test_unread_reply),
+        cmocka_unit_test(test_unread_stream),
+        cmocka_unit_test(test_slow_reader),
+        cmocka_unit_test(test_unread_is_kept),
+        cmocka_unit_test(test_all_taken),
+        cmocka_unit_test(test_short_reply),
+        cmocka_unit_test(test_waiting_ones),
+        cmocka_unit_test(test_requests_under_way),
+        cmocka_unit_test(test_bytes_behind),
+        cmocka_unit_test(test_nobody_gives_way),
+        cmocka_unit_test(test_left_ones),
+        cmocka_unit_test(test_who_leaves_most_unread),
+        cmocka_unit_test(test_metrics_stay),
+        cmocka_unit_test(test_reply_counts_once),
+        cmocka_unit_test(test_little_is_in_the_socket),
     };
     return cmocka_run_group_tests(tests, open_it, close_it);
 }
