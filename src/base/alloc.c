@@ -26,12 +26,24 @@ static bool is_the_one(void)
     return n > 0 && atomic_fetch_add(&n_seen, 1) + 1 == n;
 }
 
-static int alloc_should_fail(int64_t bytes)
+/* Whether the budget has room for so many bytes, which are counted then. They are counted before
+ * they are there: filling a large block takes long enough for others to find the same room. */
+static bool reserve(int64_t bytes)
 {
-    if (!whim_budget_allows(bytes)) {
-        whim_budget_refuse();
-        return 1;
+    bool allows = whim_budget_allows(bytes);
+    if (allows) {
+        whim_budget_count(bytes);
+        allows = whim_budget_allows(0);
+        whim_budget_count(allows ? 0 : -bytes);
     }
+    if (!allows) {
+        whim_budget_refuse();
+    }
+    return allows;
+}
+
+static int test_wants_failure(void)
+{
     if (is_the_one()) {
         return 1;
     }
@@ -48,6 +60,15 @@ static int alloc_should_fail(int64_t bytes)
     }
     atomic_store_explicit(&fail_countdown, left - 1, memory_order_relaxed);
     return 0;
+}
+
+/* `ptr` was taken where `reserved` bytes were: count what it takes, beside `had` of before. */
+static void *settle(void *ptr, int64_t reserved, int64_t had)
+{
+    const int64_t taken = ptr == NULL ? 0 : (int64_t)malloc_usable_size(ptr) - had;
+    whim_budget_count(taken - reserved);
+    n_failed += ptr == NULL ? 1 : 0;
+    return ptr;
 }
 
 static void *failed(void)
@@ -71,39 +92,33 @@ void *whim_alloc(int64_t bytes)
     if (bytes <= 0) {
         bytes = 1;
     }
-    if (alloc_should_fail(bytes) || bytes > INT64_MAX - ALLOC_ALIGN) {
+    if (bytes > INT64_MAX / 2 || !reserve(bytes)) {
         return failed();
     }
     size_t size = ((size_t)bytes + ALLOC_ALIGN - 1) / ALLOC_ALIGN * ALLOC_ALIGN;
-    void *ptr = aligned_alloc(ALLOC_ALIGN, size);
-    if (ptr == NULL) {
-        return failed();
+    void *ptr = test_wants_failure() ? NULL : aligned_alloc(ALLOC_ALIGN, size);
+    if (ptr != NULL) {
+        memset(ptr, 0, size);
     }
-    memset(ptr, 0, size);
-    whim_budget_count((int64_t)malloc_usable_size(ptr));
-    return ptr;
+    return settle(ptr, bytes, 0);
 }
 
 void *whim_alloc_plain(size_t bytes)
 {
-    void *ptr = bytes > INT64_MAX / 2 || alloc_should_fail((int64_t)bytes) ? NULL : malloc(bytes);
-    if (ptr == NULL) {
+    if (bytes > INT64_MAX / 2 || !reserve((int64_t)bytes)) {
         return failed();
     }
-    whim_budget_count((int64_t)malloc_usable_size(ptr));
-    return ptr;
+    return settle(test_wants_failure() ? NULL : malloc(bytes), (int64_t)bytes, 0);
 }
 
 void *whim_realloc_plain(void *old, size_t bytes)
 {
-    int64_t had = (int64_t)malloc_usable_size(old), more = (int64_t)bytes - had;
-    bool is_refused = bytes > INT64_MAX / 2 || alloc_should_fail(more > 0 ? more : 0);
-    void *ptr = is_refused ? NULL : realloc(old, bytes);
-    if (ptr == NULL) {
+    const int64_t had = (int64_t)malloc_usable_size(old);
+    const int64_t more = (int64_t)bytes > had ? (int64_t)bytes - had : 0;
+    if (bytes > INT64_MAX / 2 || !reserve(more)) {
         return failed();
     }
-    whim_budget_count((int64_t)malloc_usable_size(ptr) - had);
-    return ptr;
+    return settle(test_wants_failure() ? NULL : realloc(old, bytes), more, had);
 }
 
 void *whim_alloc_array(int64_t count, int64_t size)

@@ -3,6 +3,7 @@
 #include "server/api.h"
 
 #include "base/clock.h"
+#include "base/heap/budget.h"
 
 enum { MAX_FIELDS = 16, MAX_PATH_SHOWN = 160 };
 
@@ -41,13 +42,13 @@ void whim_api_refuse(const whim_api *api, whim_exchange *ex, const whim_fault *f
 
 void whim_api_reply(const whim_api *api, whim_exchange *ex, const whim_str *body)
 {
-    if (body->failed) {
+    whim_exchange_drop_body(ex); /* the reply may wait long for its reader */
+    if (body->failed || !whim_budget_allows(body->len)) { /* with its copy for the socket */
         whim_fault fault;
         whim_fault_no_memory(&fault);
         whim_api_refuse(api, ex, &fault);
         return;
     }
     whim_request_log(api->log, ex, 200, NULL);
-    whim_exchange_drop_body(ex); /* the reply may wait long for its reader */
     whim_exchange_reply_json(ex, 200, body);
 }

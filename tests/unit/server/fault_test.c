@@ -170,6 +170,29 @@ static void a_used_up_share_is_told(void **state)
     assert_non_null(strstr(whim_str_text(&exchange.headers), "Retry-After: 1"));
 }
 
+/* Nor does one get a reply that would not fit for as long as nobody reads it. */
+static void a_reply_must_fit(void **state)
+{
+    (void)state;
+    whim_str body = {0};
+    whim_str_deinit(&exchange.headers);
+    whim_str_deinit(&exchange.body);
+    exchange = (whim_exchange){.request = {.request_id = "r", .path = "/detokenize"}};
+    whim_budget_set(8 << 20);
+    char *others = whim_alloc(4 << 20);
+    assert_non_null(others);
+    whim_str_append_n(&body, others, 1 << 20);
+    assert_false(body.failed);
+    int32_t had = whim_budget_share(5);
+    whim_api_reply(&api, &exchange, &body);
+    whim_budget_share(had);
+    whim_free(others);
+    whim_str_deinit(&body);
+    whim_budget_set(0);
+    assert_int_equal(exchange.status, 503);
+    assert_non_null(strstr(whim_str_text(&exchange.headers), "Retry-After: 1"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +201,7 @@ int main(void)
         cmocka_unit_test(no_memory_is_no_fault_of_ours),
         cmocka_unit_test(no_half_bodies),
         cmocka_unit_test(a_used_up_share_is_told),
+        cmocka_unit_test(a_reply_must_fit),
         cmocka_unit_test(paths_and_statuses_have_a_dialect_and_a_kind),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);

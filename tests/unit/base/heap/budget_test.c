@@ -8,6 +8,8 @@
 #include "base/thread.h"
 #include "support/cmocka.h"
 
+#include <pthread.h>
+
 enum { MIB = 1 << 20 };
 
 static int set_json(void **state)
@@ -52,6 +54,50 @@ static void counts_what_is_held(void **state)
     assert_int_equal(whim_thread_create(&thread, "free", free_it, a, &diag), WHIM_ERR_OK);
     whim_thread_join(&thread);
     assert_near(whim_budget_used(), 0);
+}
+
+enum { RACERS = 4, ROUNDS = 10 };
+
+typedef struct racer {
+    whim_thread thread;
+    pthread_barrier_t *start;
+    void *got;
+} racer;
+
+static void race(void *ctx)
+{
+    racer *r = ctx;
+    whim_budget_share(8);
+    pthread_barrier_wait(r->start);
+    r->got = whim_alloc(24 * MIB);
+}
+
+/* Two that want the same room do not both get it. */
+static void room_is_for_one(void **state)
+{
+    (void)state;
+    pthread_barrier_t start;
+    whim_diag diag = {{0}};
+    whim_budget_set(40 * MIB);
+    for (int round = 0; round < ROUNDS; round++) {
+        racer racers[RACERS];
+        int n = 0;
+        pthread_barrier_init(&start, NULL, RACERS);
+        for (int i = 0; i < RACERS; i++) {
+            racers[i].start = &start;
+            assert_int_equal(whim_thread_create(&racers[i].thread, "race", race, &racers[i], &diag),
+                             WHIM_ERR_OK);
+        }
+        for (int i = 0; i < RACERS; i++) {
+            whim_thread_join(&racers[i].thread);
+            n += racers[i].got != NULL;
+        }
+        assert_true(n <= 1);
+        for (int i = 0; i < RACERS; i++) {
+            whim_free(racers[i].got);
+        }
+        pthread_barrier_destroy(&start);
+    }
 }
 
 static void refuses_by_share(void **state)
@@ -113,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(counts_what_is_held, clear),
         cmocka_unit_test_teardown(refuses_by_share, clear),
+        cmocka_unit_test_teardown(room_is_for_one, clear),
         cmocka_unit_test_teardown(refuses_values, clear),
     };
     return cmocka_run_group_tests(tests, set_json, NULL);
