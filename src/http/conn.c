@@ -91,6 +91,7 @@ void whim_conn_kill(whim_http *http, whim_conn *conn)
     if (conn->state == WHIM_CONN_DEAD) {
         return;
     }
+    http->n_shaking -= conn->is_shaking ? 1 : 0;
     conn->state = WHIM_CONN_DEAD;
     whim_conn_drop_exchange(http, conn);
     whim_tls_conn_destroy(conn->tls);
@@ -277,8 +278,10 @@ static void on_halfway(whim_http *http, whim_conn *conn)
     whim_conn_deadline(http, conn, left);
 }
 
-static void on_handshake(whim_http *http, whim_conn *conn)
+void whim_conn_shake(whim_http *http, whim_conn *conn)
 {
+    conn->is_shaking = false;
+    http->n_shaking--;
     int64_t done = whim_tls_run(conn->tls, WHIM_TLS_HANDSHAKE, NULL, 0);
     if (done == 1) {
         conn->state = WHIM_CONN_IDLE;
@@ -310,7 +313,9 @@ void whim_conn_event(whim_http *http, whim_conn *conn, uint32_t events)
     }
     switch (conn->state) {
     case WHIM_CONN_HANDSHAKE:
-        on_handshake(http, conn);
+        conn->is_shaking = true; /* costly, so not at once: whatever else is ready comes first */
+        http->n_shaking++;
+        watch(http, conn, 0);
         break;
     case WHIM_CONN_LINGER:
         on_linger(http, conn);

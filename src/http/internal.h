@@ -162,6 +162,7 @@ struct whim_conn {
                             request where a trusted proxy names one, else its own */
     bool has_sent;       /* a byte came from the client */
     bool is_halfway;     /* the client has shut its side */
+    bool is_shaking;     /* it waits for its turn with TLS: see handshake.c */
     bool is_over_number; /* accepted when only health probes had room */
 };
 
@@ -187,6 +188,10 @@ struct whim_http {
     int64_t next_unread_ns; /* unread replies are not looked for before */
     bool is_tight;          /* memory for requests is short: unread replies are looked at often */
     char scratch[WHIM_HTTP_SCRATCH];
+    /* Handshakes: connections that wait for a turn, when the next may have one, and of clients (by
+     * a hash of them) when one of theirs had one last. */
+    int32_t n_shaking;
+    int64_t shake_again_ns, n_shook, shook[WHIM_HTTP_CLIENTS];
     whim_log_limit full_limit, drop_limit, accept_limit, refuse_limit, unread_limit;
     /* Exchanges that the I/O thread should look at. */
     pthread_mutex_t wake_lock;
@@ -226,6 +231,8 @@ void whim_http_wake(whim_http *http, whim_exchange *ex);
 /* Take over an accepted socket; closes it when there is no memory. */
 void whim_conn_open(whim_http *http, int fd, const struct in6_addr *address);
 void whim_conn_event(whim_http *http, whim_conn *conn, uint32_t events);
+/* Its turn with TLS: a step of the handshake. */
+void whim_conn_shake(whim_http *http, whim_conn *conn);
 /* Look at the reply: send, finish, close. */
 void whim_conn_progress(whim_http *http, whim_conn *conn);
 /* Its deadline has passed. */
@@ -249,6 +256,14 @@ void whim_conn_refuse(whim_http *http, whim_conn *conn, int status, const char *
  * has begun. */
 void whim_conn_refuse_waiting(whim_http *http, whim_conn *conn, int status, const char *message,
                               int64_t held);
+
+/* --- handshake.c: turns with TLS, on the I/O thread ------------------------------------------ */
+
+/* Whose step of a handshake is next: of the address whose last one lies back furthest, the
+ * connection that came first; NULL: none waits. */
+whim_conn *whim_http_next_shake(const whim_http *http);
+/* That step, where it is time for one. */
+void whim_http_shake(whim_http *http);
 
 /* --- crowd.c: where connections are short ---------------------------------------------------- */
 

@@ -223,6 +223,9 @@ static int wait_ms(const whim_http *http)
     if (http->accept_again_ns != 0 && http->accept_again_ns < until) {
         until = http->accept_again_ns;
     }
+    if (http->n_shaking > 0 && http->shake_again_ns < until) {
+        until = http->shake_again_ns;
+    }
     if ((http->is_tight || !http->is_listening) && whim_clock_ns() + WHIM_HTTP_TIGHT_NS < until) {
         return (int)(WHIM_HTTP_TIGHT_NS / WHIM_NS_PER_MS); /* to look at unread replies again */
     }
@@ -273,6 +276,7 @@ void whim_http_loop(void *ctx)
             run_event(http, &events[i]);
         }
         run_wakes(http);
+        whim_http_shake(http);
         run_deadlines(http);
         drop_unread(http);
         drop_idle_tls(http);

@@ -7,20 +7,25 @@ of memory. How long they waited is told; --strict makes it a condition, for a ma
 five times the idle time to the first token and two steps' worth. On any machine it is a condition how many steps the
 model took from a request to its first token.
 
---turn N takes the attacks of the N-th of many short runs: together they have all kinds and all rows."""
+--turn N takes the attacks of the N-th of many short runs: together they have all kinds and all rows. With TLS=1 the
+server speaks TLS, and is attacked there (attacks_tls.py)."""
 import argparse
 import multiprocessing
 import queue
 import random
 import re
-import socket
+import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 import attacks
-from rawhttp import LIMIT, SLOW, Reader, Report, Server, request_bytes, skip_without_model, split_events
+import attacks_tls
+from rawhttp import (LIMIT, SLOW, TLS, Reader, Report, Server, connect, request_bytes, skip_without_model,
+                     split_events)
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 AT_ONCE, POLITE = 3, 4
@@ -43,7 +48,7 @@ class Refused(Exception):
 
 def n_steps(port, address):
     """How many steps the model has taken."""
-    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT, source_address=(address, 0)) as s:
+    with connect(port, address=address) as s:
         s.sendall(request_bytes("GET", "/metrics", None, {"Connection": "close"}))
         return int(re.search(rb"^whimbrel:step_seconds_count (\d+)", Reader(s).answer().body, re.M).group(1))
 
@@ -51,7 +56,7 @@ def n_steps(port, address):
 def ask(port, address, path, body, at_first=lambda: None):
     """A streamed answer from this address: its ids and the seconds to its first token, when at_first() is called."""
     start = time.monotonic()
-    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT, source_address=(address, 0)) as s:
+    with connect(port, address=address) as s:
         s.sendall(request_bytes("POST", path, {**body, "stream": True, "return_token_ids": True},
                                 {"Connection": "close"}))
         reader = Reader(s)
@@ -220,7 +225,10 @@ def siege(server, report, args):
         idle.append(statistics.median(first for _, first in found))
     two_steps = 2 * longest_step(server)
     stop, peak = threading.Event(), [0]
-    chosen = attacks.choose(random.Random(args.seed), args.attacks, args.turn)
+    if TLS:
+        chosen = [attacks_tls.KINDS[i % len(attacks_tls.KINDS)] for i in range(args.attacks)]
+    else:
+        chosen = attacks.choose(random.Random(args.seed), args.attacks, args.turn)
     polite = [Polite(server.port, i, wanted) for i in range(POLITE)]
     watcher = threading.Thread(target=watch, args=(server, stop, peak), daemon=True)
     for thread in [*polite, watcher]:
@@ -243,6 +251,14 @@ def siege(server, report, args):
         report.check("memory inside the plan", peak[0] <= plan, f"{peak[0]} of {plan:.0f} bytes")
 
 
+def certificate(folder):
+    """Options of a server that has a certificate of its own; RSA, whose signatures are the dearest."""
+    cert, key = f"{folder}/cert.pem", f"{folder}/key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
+                    "-out", cert, "-keyout", key], check=True, capture_output=True)
+    return ["--tls-cert", cert, "--tls-key", key]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=900)
@@ -252,9 +268,12 @@ def main():
     parser.add_argument("--strict", action="store_true")
     args = parser.parse_args()
     skip_without_model()
+    if TLS and shutil.which("openssl") is None:
+        print("skip: there is no openssl to make a certificate with")
+        return 77
     report = Report()
     print(f"     seed {args.seed}, {args.attacks} attacks in {args.seconds:.0f} s", flush=True)
-    with Server("--no-kv-dir") as server:
+    with tempfile.TemporaryDirectory() as folder, Server("--no-kv-dir", *(certificate(folder) if TLS else [])) as server:
         siege(server, report, args)
         health = server.wait_idle()
         report.equal("pages in use at the end", health["kv_pages_used"], 0)

@@ -2,7 +2,7 @@
 """A server under test, and HTTP by hand: only the standard library, so that every byte is ours.
 
 Settings: WHIMBREL=program, MODEL=file, WHIMBREL_RUNNER="setarch -R" before the program, SLOW=factor for time limits
-(a program built with sanitizers).
+(a program built with sanitizers), TLS=1: the server under test speaks it.
 """
 import ctypes
 import json
@@ -12,6 +12,7 @@ import re
 import shlex
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -24,6 +25,9 @@ MODEL = os.environ.get("MODEL", f"{CACHE}/whimbrel/SmolLM2-135M-Instruct.Q4_1.gg
 RUNNER = shlex.split(os.environ.get("WHIMBREL_RUNNER", ""))
 SLOW = float(os.environ.get("SLOW", "1"))
 LIMIT = 60 * SLOW  # seconds for anything that should be quick
+TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if os.environ.get("TLS") else None
+if TLS:
+    TLS.check_hostname, TLS.verify_mode = False, ssl.CERT_NONE  # the certificate signs itself
 
 
 def skip_without_model():
@@ -175,10 +179,10 @@ class Answer:
         return self.body.decode("utf-8", "replace")
 
 
-def connect(port, limit=LIMIT):
-    s = socket.create_connection(("127.0.0.1", port), timeout=limit)
+def connect(port, limit=LIMIT, address=None):
+    s = socket.create_connection(("127.0.0.1", port), timeout=limit, source_address=address and (address, 0))
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return s
+    return TLS.wrap_socket(s) if TLS else s
 
 
 def request_bytes(method, path, body=None, headers=None):

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TLS: replies and streams through it, plain HTTP on its port, a new certificate, and bad files. */
 #include "base/heap/budget.h"
+#include "http/internal.h"
 #include "http/tls.h"
 #include "unit/http/http_fixture.h"
 
@@ -314,6 +315,68 @@ static void test_idle_ones_make_room(void **state)
     whim_budget_set(0);
 }
 
+/* A flood of handshakes waits for itself: each address has its turn, its oldest first. */
+static void test_handshakes_in_turns(void **state)
+{
+    (void)state;
+    enum { N = 6, ALONE = 5, HOME = 3, AWAY = 9 };
+    static whim_http http;
+    static whim_conn conns[N];
+    for (int i = 0; i < N; i++) { /* the last one came last, from elsewhere */
+        conns[i] = (whim_conn){.number = i + 1,
+                               .place = i == ALONE ? AWAY : HOME,
+                               .is_shaking = i != 0,
+                               .next = http.conns};
+        http.conns = &conns[i];
+    }
+    assert_ptr_equal(whim_http_next_shake(&http), &conns[1]);
+    http.shook[HOME] = 1;
+    assert_ptr_equal(whim_http_next_shake(&http), &conns[ALONE]);
+    http.shook[AWAY] = 2;
+    conns[1].is_shaking = false;
+    assert_ptr_equal(whim_http_next_shake(&http), &conns[2]);
+    for (int i = 0; i < N; i++) {
+        conns[i].is_shaking = false;
+    }
+    assert_null(whim_http_next_shake(&http));
+}
+
+/* None is forgotten, whoever leaves in the middle. */
+static void test_flood_of_handshakes(void **state)
+{
+    enum { N = 60 };
+    int fds[N];
+    char hello[2048];
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    SSL *ssl = SSL_new(ctx);
+    BIO *out = BIO_new(BIO_s_mem());
+    SSL_set_bio(ssl, BIO_new(BIO_s_mem()), out);
+    assert_int_equal(SSL_connect(ssl), -1); /* it has said hello, and waits */
+    const int n = BIO_read(out, hello, sizeof hello);
+    assert_true(n > 0);
+    for (int i = 0; i < N; i++) {
+        fds[i] = dial(&f);
+        say_n(fds[i], hello, n);
+        if (i % 3 == 0) {
+            close(fds[i]);
+        }
+    }
+    test_requests(state);
+    for (int i = 0; i < N; i++) {
+        if (i % 3 != 0) {
+            struct pollfd p = {.fd = fds[i], .events = POLLIN};
+            char first = 0;
+            assert_int_equal(poll(&p, 1, 60000), 1);
+            assert_int_equal(recv(fds[i], &first, 1, 0), 1);
+            assert_int_equal(first, 0x16); /* the server's hello */
+            close(fds[i]);
+        }
+    }
+    test_requests(state);
+    SSL_free(ssl);
+    SSL_CTX_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +388,8 @@ int main(void)
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_memory_is_counted),
         cmocka_unit_test(test_idle_ones_make_room),
+        cmocka_unit_test(test_handshakes_in_turns),
+        cmocka_unit_test(test_flood_of_handshakes),
         cmocka_unit_test(test_bad_files),
     };
     return cmocka_run_group_tests(tests, open_tls, close_it);
