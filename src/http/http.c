@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/heap/budget.h"
 #include "base/os/mem.h"
 #include "http/internal.h"
 
@@ -136,9 +137,14 @@ void whim_http_drain(whim_http *http)
 
 bool whim_http_tidy(whim_http *http)
 {
-    bool is_due = atomic_exchange(&http->bodies->was_large, false);
+    const int64_t used = whim_budget_used();
+    const int64_t much = whim_budget_bytes() / WHIM_HTTP_TIDY_PART;
+    http->most_used = used > http->most_used ? used : http->most_used;
+    bool is_due = atomic_exchange(&http->bodies->was_large, false) ||
+                  (much > 0 && http->most_used - used > much);
     if (is_due) {
         whim_os_mem_give_back();
+        http->most_used = used;
     }
     return is_due;
 }

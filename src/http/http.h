@@ -114,8 +114,8 @@ int32_t whim_http_port(const whim_http *http);
  * gate's to say. */
 void whim_http_drain(whim_http *http);
 
-/* Give memory that large requests have left unused back to the system. Now and then, on a thread
- * that no request waits for: it may take a while. Whether there was a reason to. */
+/* Give memory that large requests, or many, have left unused back to the system. Now and then, on a
+ * thread that no request waits for: it may take a while. Whether there was a reason to. */
 bool whim_http_tidy(whim_http *http);
 
 /* Certificate and key again from their files. */

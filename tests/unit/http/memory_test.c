@@ -622,6 +622,18 @@ static void test_little_is_in_the_socket(void **state)
     assert_true(used_falls_below(MIB));
 }
 
+/* What many small ones leave is given back, too, once. */
+static void test_tidy_after_many(void **state)
+{
+    (void)state;
+    whim_http_tidy(f.http);
+    void *many = whim_alloc(BUDGET / 8);
+    assert_false(whim_http_tidy(f.http));
+    whim_free(many);
+    assert_true(whim_http_tidy(f.http));
+    assert_false(whim_http_tidy(f.http));
+}
+
 /* One that is short on nothing may stay unread. */
 static void test_unread_is_kept(void **state)
 {
@@ -699,6 +711,7 @@ int main(void)
         cmocka_unit_test(test_metrics_stay),
         cmocka_unit_test(test_reply_counts_once),
         cmocka_unit_test(test_little_is_in_the_socket),
+        cmocka_unit_test(test_tidy_after_many),
     };
     return cmocka_run_group_tests(tests, open_it, close_it);
 }
