@@ -205,7 +205,10 @@ static bool is_too_many(whim_http *http, const whim_conn *conn)
     return other == NULL;
 }
 
-/* Whether this request has memory, if need be after those who hold more have made way. */
+/* Whether this request has memory, if need be after those who hold more have made way. What they
+ * hold may come free only when a handler or a step is through with it, after any time. This request
+ * does not wait for that: it would hold a connection, and what it has sent, without having been let
+ * in. Its client comes again in a second. */
 static bool has_memory(whim_http *http, whim_conn *conn)
 {
     if (whim_http_is_always_answered(conn->ex->request.path)) {

@@ -26,6 +26,8 @@
  *  7. Where memory for requests is short, the client that holds most of it makes room for a request
  *     of one that holds less: its unfinished requests, then those of whose reply nothing is said,
  *     the newest first, get 503. One whose head is unfinished is closed without a word.
+ *  8. TLS handshakes are done in turns, one step between two looks at everything else: one for
+ *     each address that wants any. They take half of the I/O thread's time at most.
  * Threads: handlers run on the server's handler threads; exchange calls from any thread. */
 #ifndef WHIM_HTTP_HTTP_H
 #define WHIM_HTTP_HTTP_H
