@@ -27,7 +27,7 @@ typedef enum whim_link_kind {
 typedef struct whim_link_head {
     uint64_t generation;
     int32_t kind, node; /* of who sends */
-    uint64_t count;     /* rounds or letters, this one among them; ticks; a meter's number */
+    uint64_t count;     /* rounds or letters, this one among them; as the kind says */
     int32_t rank;
     int32_t bytes;        /* that follow */
     int32_t at, back;     /* where they are in the piece, of this round or of the one before */

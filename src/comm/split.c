@@ -83,14 +83,16 @@ static void site_read(whim_comm_place *place, char site[32])
 bool whim_comm_last_site(const whim_comm *comm, int32_t rank, char site[32])
 {
     whim_comm_seat *seat = whim_comm_seat_of(comm, rank);
+    site[0] = '\0';
     if (comm->alike > 0) {
         site_read(&first_seat(comm, rank)->place, site);
-        return site[0] != '\0';
     }
-    /* It writes there again when it is some rounds further, and it waits for this rank. */
-    uint32_t behind = (uint32_t)comm->n_round - atomic_load(&seat->n_round);
-    uint64_t round = comm->n_round - behind;
-    snprintf(site, sizeof seat->calls[0].site, "%s", seat->calls[round % WHIM_COMM_TURNS].site);
+    if (site[0] == '\0') { /* nor do ranks of other hosts tell of places */
+        /* It writes there again when it is some rounds further, and it waits for this rank. */
+        int32_t behind = (int32_t)((uint32_t)comm->n_round - atomic_load(&seat->n_round));
+        uint64_t round = comm->n_round - (uint64_t)behind;
+        snprintf(site, 32, "%.31s", seat->calls[round % WHIM_COMM_TURNS].site);
+    }
     return site[0] != '\0';
 }
 

@@ -478,6 +478,17 @@ static whim_link_head round_with(size_t at, int64_t value, size_t bytes)
     return head;
 }
 
+/* A head without bytes. */
+static whim_link_head told(whim_link_kind kind, int32_t rank, uint64_t count, int64_t round)
+{
+    return (whim_link_head){.generation = WHIM_HOSTS_GENERATION,
+                            .kind = kind,
+                            .node = 1,
+                            .rank = rank,
+                            .count = count,
+                            .call.size = round};
+}
+
 #define WITH(field, value) \
     round_with(offsetof(whim_link_head, field), value, sizeof((whim_link_head *)NULL)->field)
 
@@ -513,6 +524,15 @@ static void garbage_ends_the_group(void **state)
                                     WITH(kind, WHIM_LINK_WORK),
                                     WITH(kind, WHIM_LINK_METER),
                                     WITH(kind, WHIM_LINK_ENDED),
+                                    told(WHIM_LINK_READ, 0, 0, 0),
+                                    told(WHIM_LINK_READ, 1, 1, 0),
+                                    told(WHIM_LINK_WORK, 2, 1, 0),
+                                    told(WHIM_LINK_WORK, 1, UINT64_MAX, 0),
+                                    told(WHIM_LINK_METER, 2, 1, 0),
+                                    told(WHIM_LINK_ENDED, 0, 0, 0),
+                                    told(WHIM_LINK_ENDED, 1, 1, 0),
+                                    told(WHIM_LINK_ENDED, 1, UINT64_MAX, 0),
+                                    told(WHIM_LINK_ENDED, 1, 0, 5),
                                     WITH(kind, WHIM_LINK_BYE),
                                     WITH(node, 1) /* as before: once more */};
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
@@ -528,6 +548,32 @@ static void garbage_ends_the_group(void **state)
         whim_bridge_close(b);
         whim_comm_memory_close(&g->hosts[0].memory);
     }
+}
+
+/* An end that overtakes rounds would make them look left out. */
+static void ends_wait_for_rounds(void **state)
+{
+    (void)state;
+    whim_hosts *g = half_group_new(1);
+    whim_bridge *b = g->hosts[1].bridge;
+    whim_comm_seat *seats = b->shared->seats;
+    whim_link_head end = told(WHIM_LINK_ENDED, 0, 1, 1);
+    whim_link_head round = WITH(node, 0);
+    end.node = round.rank = 0;
+    assert_non_null(whim_bridge_place(b, &end));
+    whim_bridge_came(b, &end);
+    assert_int_equal(atomic_load(&seats[0].ended), 0);
+    assert_non_null(whim_bridge_place(b, &round));
+    whim_bridge_came(b, &round);
+    assert_int_equal(atomic_load(&seats[0].ended), 1);
+    /* Here, too, rounds go first. */
+    atomic_store(&seats[1].n_round, 1);
+    atomic_store(&seats[1].ended, 1);
+    whim_bridge_give_work(b);
+    assert_int_equal(b->ranks[1].n_round, 1);
+    assert_int_equal(b->ranks[1].ended, 1);
+    whim_bridge_close(b);
+    whim_comm_memory_close(&g->hosts[1].memory);
 }
 
 /* A letter has one place, also while its bytes are under way. */
@@ -591,6 +637,7 @@ int main(void)
         cmocka_unit_test(a_lost_node_is_named),
         cmocka_unit_test(other_generations_are_dropped),
         cmocka_unit_test(garbage_ends_the_group),
+        cmocka_unit_test(ends_wait_for_rounds),
         cmocka_unit_test(letters_come_once),
         cmocka_unit_test(a_node_that_stays_away_is_named),
     };
