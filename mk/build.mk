@@ -87,11 +87,11 @@ ifneq ($(LEVELS_LEFT_OUT),)
 $(info $(CC) cannot make the CPU levels $(LEVELS_LEFT_OUT): left out)
 endif
 # Sanitizers run where they are built, so levels that this machine lacks are left to the other builds. What threads share
-# (claims and barriers, tmpl/*.h) is the same source on all levels, so races are looked for on two of them.
+# (claims and barriers, tmpl/*.h) is the same source on all levels, so races are looked for on few of them.
 # $(call cpu_lacks,FLAG,LEVELS): the levels, where this machine does not have the flag.
 cpu_lacks = $(if $(filter $(HOST_ARCH),$(ARCH)),$(if $(shell grep -m1 -ow $(1) /proc/cpuinfo),,$(2)))
 UNWATCHED_san := avx512 $(call cpu_lacks,avx512_bf16,avx512bf16 amx) $(call cpu_lacks,amx_bf16,amx)
-UNWATCHED_tsan := avx512 avx512vnni avx512bf16 amx
+UNWATCHED_tsan := avx512 avx512vnni avx512bf16 amx i8mm bf16
 LEVELS := $(filter-out $(UNWATCHED_$(MODE)),$(LEVELS))
 # A folder with no .c file of its own (templates) is no level.
 LEVEL_DIRS := $(sort $(patsubst src/backends/cpu/%/,%,$(dir $(wildcard src/backends/cpu/*/*.c))))
