@@ -68,7 +68,6 @@ static void solar_rows(void **state)
     check_rows("solar", rows, COUNT(rows));
 }
 
-/* An id that does not end is no id. */
 /* Thoughts are a turn of their own, and so is what is said. */
 static void solar_thoughts(void **state)
 {
@@ -93,6 +92,7 @@ static void solar_thoughts(void **state)
     json_decref(tools);
 }
 
+/* An id that does not end is no id. */
 static void long_ids_break(void **state)
 {
     (void)state;
