@@ -89,6 +89,7 @@ typedef struct golden_options {
 
 void golden_models_test(const golden_options *options);
 void golden_ranks_test(const golden_options *options);
+void golden_ranks_made_test(const golden_options *options);
 void golden_mixed_test(const golden_options *options);
 void golden_twins_test(const golden_options *options);
 void golden_pitfalls_test(const golden_options *options);

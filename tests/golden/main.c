@@ -39,6 +39,7 @@ int main(int argc, char **argv)
         {"memory", golden_memory_test, true},
         {"models", golden_models_test, false},
         {"ranks", golden_ranks_test, false},
+        {"ranks-made", golden_ranks_made_test, false},
         {"mixed", golden_mixed_test, false},
         {"twins", golden_twins_test, false},
         /* It judges the goldens, not the machine. */
