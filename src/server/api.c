@@ -43,7 +43,7 @@ void whim_api_refuse(const whim_api *api, whim_exchange *ex, const whim_fault *f
 void whim_api_reply(const whim_api *api, whim_exchange *ex, const whim_str *body)
 {
     whim_exchange_drop_body(ex); /* the reply may wait long for its reader */
-    if (body->failed || !whim_budget_allows(body->len)) { /* with its copy for the socket */
+    if (body->failed || !whim_budget_allows(body->cap)) { /* with its copy for the socket */
         whim_fault fault;
         whim_fault_no_memory(&fault);
         whim_api_refuse(api, ex, &fault);

@@ -440,7 +440,7 @@ static void finish(whim_answer *a)
     bool is_bounded = !a->task->stream && whim_answer_is_large(a);
     int32_t had = whim_budget_share(is_bounded ? WHIM_BUDGET_WHOLE : 0);
     a->form->finish(a);
-    a->out.failed = a->out.failed || !whim_budget_allows(a->out.len);
+    a->out.failed = a->out.failed || !whim_budget_allows(a->out.cap);
     whim_budget_share(had);
     if (!a->task->stream && a->out.failed) {
         whim_str_deinit(&a->out);
