@@ -313,8 +313,7 @@ void whim_conn_event(whim_http *http, whim_conn *conn, uint32_t events)
     }
     switch (conn->state) {
     case WHIM_CONN_HANDSHAKE:
-        conn->is_shaking = true; /* costly, so not at once: whatever else is ready comes first */
-        http->n_shaking++;
+        whim_http_want_shake(http, conn); /* costly: whatever else is ready comes first */
         watch(http, conn, 0);
         break;
     case WHIM_CONN_LINGER:

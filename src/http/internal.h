@@ -153,6 +153,7 @@ struct whim_conn {
     int64_t deadline_ns; /* 0: none */
     int64_t asked_ns;    /* when the request was complete */
     int64_t number;      /* connections that were accepted up to this one */
+    int64_t waits_from;  /* for its turn with TLS: how many had begun to wait, with this one */
     int64_t n_linger;    /* bytes dropped */
     whim_tls_conn *tls;
     whim_exchange *ex;
@@ -193,7 +194,7 @@ struct whim_http {
     /* Handshakes: connections that wait for a turn, when the next may have one, and of clients (by
      * a hash of them) when one of theirs had one last. */
     int32_t n_shaking;
-    int64_t shake_again_ns, n_shook, shook[WHIM_HTTP_CLIENTS];
+    int64_t shake_again_ns, n_shook, n_waits, shook[WHIM_HTTP_CLIENTS];
     whim_log_limit full_limit, drop_limit, accept_limit, refuse_limit, unread_limit;
     /* Exchanges that the I/O thread should look at. */
     pthread_mutex_t wake_lock;
@@ -262,11 +263,17 @@ void whim_conn_refuse_waiting(whim_http *http, whim_conn *conn, int status, cons
 
 /* --- handshake.c: turns with TLS, on the I/O thread ------------------------------------------ */
 
+/* Bytes of a handshake came: from now on the connection waits for its turn. */
+void whim_http_want_shake(whim_http *http, whim_conn *conn);
 /* Whose step of a handshake is next: of the address whose last one lies back furthest, the
- * connection that came first; NULL: none waits. */
+ * connection that waits longest (whose hello comes byte by byte goes to the end each time); NULL:
+ * none waits. */
 whim_conn *whim_http_next_shake(const whim_http *http);
 /* That step, where it is time for one. */
 void whim_http_shake(whim_http *http);
+/* When the next step may begin, after one that might have begun at again_ns, did at begin_ns, and
+ * took so long. */
+int64_t whim_http_shake_again(int64_t again_ns, int64_t begin_ns, int64_t took_ns);
 
 /* --- crowd.c: where connections are short ---------------------------------------------------- */
 

@@ -331,7 +331,8 @@ static void test_idle_ones_make_room(void **state)
     whim_budget_set(0);
 }
 
-/* A flood of handshakes waits for itself: each address has its turn, its oldest first. */
+/* A flood of handshakes waits for itself: each address has its turn, and of its connections the
+ * one that waits longest, however old it is. */
 static void test_handshakes_in_turns(void **state)
 {
     (void)state;
@@ -339,22 +340,48 @@ static void test_handshakes_in_turns(void **state)
     static whim_http http;
     static whim_conn conns[N];
     for (int i = 0; i < N; i++) { /* the last one came last, from elsewhere */
-        conns[i] = (whim_conn){.number = i + 1,
-                               .place = i == ALONE ? AWAY : HOME,
-                               .is_shaking = i != 0,
-                               .next = http.conns};
+        conns[i] = (whim_conn){.place = i == ALONE ? AWAY : HOME, .next = http.conns};
         http.conns = &conns[i];
+        if (i != 0) {
+            whim_http_want_shake(&http, &conns[i]);
+        }
     }
+    assert_int_equal(http.n_shaking, N - 1);
     assert_ptr_equal(whim_http_next_shake(&http), &conns[1]);
     http.shook[HOME] = 1;
     assert_ptr_equal(whim_http_next_shake(&http), &conns[ALONE]);
     http.shook[AWAY] = 2;
-    conns[1].is_shaking = false;
+    whim_http_want_shake(&http, &conns[1]); /* it had its turn; another byte has come */
     assert_ptr_equal(whim_http_next_shake(&http), &conns[2]);
     for (int i = 0; i < N; i++) {
         conns[i].is_shaking = false;
     }
     assert_null(whim_http_next_shake(&http));
+}
+
+/* Steps that last as long get half of the time in all, though waits end at whole milliseconds; and
+ * who comes to a quiet server does not wait. */
+static void test_half_of_the_time(void **state)
+{
+    (void)state;
+    static const int64_t costs[] = {1000, 70000, 300000, WHIM_NS_PER_MS, 5 * WHIM_NS_PER_MS};
+    for (size_t i = 0; i < sizeof costs / sizeof costs[0]; i++) {
+        const int64_t begin = 1000 * WHIM_NS_PER_S + 1, all = 10 * WHIM_NS_PER_S;
+        int64_t now = begin, again = 0, took = 0;
+        again = whim_http_shake_again(again, now, costs[i]);
+        assert_true(again <= now + 2 * costs[i] - 5 * WHIM_NS_PER_MS);
+        while (now - begin < all) {
+            if (again <= now) {
+                again = whim_http_shake_again(again, now, costs[i]);
+                took += costs[i];
+                now += costs[i];
+            } else {
+                now += (again - now + WHIM_NS_PER_MS - 1) / WHIM_NS_PER_MS * WHIM_NS_PER_MS;
+            }
+        }
+        assert_true(took <= all / 2 + 20 * WHIM_NS_PER_MS);
+        assert_true(took >= all / 2 - 20 * WHIM_NS_PER_MS);
+    }
 }
 
 /* None is forgotten, whoever leaves in the middle. */
@@ -406,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_memory_is_counted),
         cmocka_unit_test(test_idle_ones_make_room),
         cmocka_unit_test(test_handshakes_in_turns),
+        cmocka_unit_test(test_half_of_the_time),
         cmocka_unit_test(test_flood_of_handshakes),
         cmocka_unit_test(test_bad_files),
     };
