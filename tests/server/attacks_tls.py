@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks of attack.py on a server that speaks TLS: see attacks.py for what an attack is."""
+import contextlib
 import socket
 import ssl
 import struct
@@ -58,9 +59,12 @@ def hellos_by_the_byte(foe):
     data = hello()
     while not foe.over():
         socks = [foe.connect() for _ in range(50)]
+        for s in socks:
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for i in range(len(data)):
             for s in socks:
                 s.sendall(data[i:i + 1])
+            time.sleep(0.002)  # or the server reads many at once
             if foe.over():
                 return
         for s in socks:
@@ -92,7 +96,8 @@ def no_tls(foe):
         s = foe.connect()
         s.sendall(foe.rng.choice([request_bytes("GET", "/livez"), foe.rng.randbytes(5000), b"\x16\x03\x01\xff\xff",
                                   hello()[:-1] + b"!", b"\x15\x03\x03\x00\x02\x02\x00"]))
-        s.recv(100)
+        with contextlib.suppress(OSError):  # it may be reset
+            s.recv(100)
         drop(foe, s)
         time.sleep(0.01)
 
