@@ -9,14 +9,13 @@ import functools
 import json
 import os
 import re
-import resource
 import socket
 import sys
 import threading
 import time
 
 import rawhttp
-from rawhttp import LIMIT, Reader, Report, Server, request_bytes, skip_without_model
+from rawhttp import LIMIT, SLOW, Reader, Report, Server, files_raise, request_bytes, skip_without_model
 
 GROUP_BYTES = 1 << 30
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 30
@@ -234,21 +233,18 @@ class Bomber(threading.Thread):
             self.drop(s)
 
 
-def files_raise():
-    """Sockets of all bombers are of this process: more than the usual 1,024."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
 def run(group, report):
     files_raise()
     with Server("--ctx", 2048, "--max-seqs", 8, "--no-kv-dir") as server:
         want = polite(server.port).json()["choices"][0]["token_ids"]
-        statuses, late, wrong, n, idle = collections.Counter(), 0, [], 0, server.memory()[0]
+        statuses, late, wrong, n, idle = collections.Counter(), 0, [], 0, server.memory()[1]
         large = []  # what became of large bodies of the polite one
         kinds = (ids_bomb, field_bomb, arguments_bomb, text_bomb, cut_bomb, small_values_bomb, small_ids_bomb, schema_bomb,
                  tell_all_bomb, repeated_bomb, echo_bomb, half_a_body)
         stop, end = threading.Event(), time.monotonic() + 10 * (SECONDS + LIMIT)
+        peak = [0, 0]
+        watcher = threading.Thread(target=server.watch, args=(stop, peak), daemon=True)
+        watcher.start()
         for kind in kinds:
             kind()  # most are made once, because that takes as long as the answers
         bombers = [Bomber(server.port, crowd_bomb, stop, statuses, CROWDED, CROWD, 0.001, b"z" * 60_000)]
@@ -276,8 +272,8 @@ def run(group, report):
             n += 1
             time.sleep(0.1)
         stop.set()
-        for bomber in bombers:
-            bomber.join()
+        for thread in [*bombers, watcher]:
+            thread.join()
         report.check("the server lives", server.alive(), server.log()[-1500:])
         report.check("all connections were taken", bombers[0].thrown >= CROWD, bombers[0].thrown)
         report.check("every polite answer is right", n >= LEAST and not wrong, f"{len(wrong)} of {n}: {wrong[:5]}")
@@ -285,8 +281,9 @@ def run(group, report):
         report.check("all were thrown", all(b.thrown > 0 for b in bombers), {b.make.__name__: b.thrown for b in bombers})
         report.check("some were told that memory is short", any(k.endswith(" 503") for k in statuses), statuses)
         report.check("few polite requests are refused", refusals["/v1/completions"] <= n + RETRIES, f"{refusals} of {n}")
-        took, planned = server.most_memory() - idle if server.alive() else 0, server.planned_bytes("requests and answers")
-        report.check("memory inside the plan", took <= planned, f"{took} of {planned:.0f} bytes")
+        took, planned = peak[1] - idle, server.planned_bytes("requests and answers")
+        if SLOW == 1:  # sanitizers take memory of their own
+            report.check("memory inside the plan", took <= planned, f"{took} of {planned:.0f} bytes")
         print(f"{n} polite answers, the slowest took {late:.1f} s; refused: {dict(refusals)}; requests took {took >> 20} of "
               f"{int(planned) >> 20} MiB, the group {group.most() >> 20}; {dict(statuses)}")
         if server.alive():

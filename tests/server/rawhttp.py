@@ -4,11 +4,13 @@
 Settings: WHIMBREL=program, MODEL=file, WHIMBREL_RUNNER="setarch -R" before the program, SLOW=factor for time limits
 (a program built with sanitizers), TLS=1: the server under test speaks it.
 """
+import contextlib
 import ctypes
 import json
 import os
 import platform
 import re
+import resource
 import shlex
 import signal
 import socket
@@ -34,6 +36,12 @@ def skip_without_model():
     if not os.path.exists(MODEL):
         print(f"skip: no model at {MODEL}")
         sys.exit(77)
+
+
+def files_raise():
+    """Sockets of all clients are of this process: more than the usual 1,024."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def free_port():
@@ -93,11 +101,6 @@ class Server:
         found = re.search(rf"^\s*{line}\s+([\d.]+) ([KMG]iB)", self.log(), re.M)
         return float(found.group(1)) * {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[found.group(2)]
 
-    def most_memory(self):
-        """The most bytes that were resident at once."""
-        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as f:
-            return int(re.search(r"^VmHWM:\s+(\d+) kB", f.read(), re.M).group(1)) * 1024
-
     def memory(self):
         """Bytes: resident in all, and of those not of files."""
         sizes = {}
@@ -107,6 +110,13 @@ class Server:
                 if name in ("VmRSS", "RssAnon"):
                     sizes[name] = int(value.split()[0]) * 1024
         return sizes["VmRSS"], sizes["RssAnon"]
+
+    def watch(self, stop, peak):
+        """Until it is over, the most that memory() has said, into `peak`."""
+        while not stop.is_set() and self.alive():
+            with contextlib.suppress(OSError, KeyError):  # as it ends
+                peak[:] = map(max, peak, self.memory())
+            time.sleep(0.2)
 
     def hold_engine(self):
         """Stop the engine's thread alone, as a hanging step would: its id; 0: there is none; -errno: not possible."""
