@@ -30,16 +30,11 @@ static bool is_the_one(void)
  * they are there: filling a large block takes long enough for others to find the same room. */
 static bool reserve(int64_t bytes)
 {
-    bool allows = whim_budget_allows(bytes);
-    if (allows) {
-        whim_budget_count(bytes);
-        allows = whim_budget_allows(0);
-        whim_budget_count(allows ? 0 : -bytes);
-    }
-    if (!allows) {
+    bool takes = whim_budget_take(bytes);
+    if (!takes) {
         whim_budget_refuse();
     }
-    return allows;
+    return takes;
 }
 
 static int test_wants_failure(void)

@@ -30,15 +30,16 @@ int64_t whim_budget_used(void)
            atomic_load_explicit(&held, memory_order_relaxed);
 }
 
-static bool is_beyond(int64_t more, int32_t eighths)
+/* So many bytes beside those that are used. */
+static bool is_beyond(int64_t more, int64_t used, int32_t eighths)
 {
     int64_t all = whim_budget_bytes();
-    return all > 0 && more > all / WHIM_BUDGET_WHOLE * eighths - whim_budget_used();
+    return all > 0 && more > all / WHIM_BUDGET_WHOLE * eighths - used;
 }
 
 bool whim_budget_is_over(int32_t eighths)
 {
-    return is_beyond(0, eighths);
+    return is_beyond(0, whim_budget_used(), eighths);
 }
 
 int64_t whim_budget_most_of(int64_t bytes)
@@ -56,7 +57,7 @@ int32_t whim_budget_share(int32_t eighths)
 
 bool whim_budget_allows(int64_t bytes)
 {
-    return share == 0 || !is_beyond(bytes, share);
+    return share == 0 || !is_beyond(bytes, whim_budget_used(), share);
 }
 
 int64_t whim_budget_taken_here(void)
@@ -74,12 +75,35 @@ void whim_budget_refuse(void)
     atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
 }
 
-void whim_budget_count(int64_t bytes)
+/* What is used with it. That is what this addition found: another thread's that comes after it is
+ * no part of it. */
+static int64_t count(int64_t bytes)
 {
     pending += bytes;
     taken_here += bytes;
-    if (pending >= WHIM_BUDGET_LATE || pending <= -WHIM_BUDGET_LATE) {
-        atomic_fetch_add_explicit(&counted, pending, memory_order_relaxed);
-        pending = 0;
+    if (pending < WHIM_BUDGET_LATE && pending > -WHIM_BUDGET_LATE) {
+        return whim_budget_used();
     }
+    const int64_t added = pending;
+    pending = 0;
+    return atomic_fetch_add_explicit(&counted, added, memory_order_relaxed) + added -
+           atomic_load_explicit(&held, memory_order_relaxed);
+}
+
+void whim_budget_count(int64_t bytes)
+{
+    count(bytes);
+}
+
+bool whim_budget_take(int64_t bytes)
+{
+    if (!whim_budget_allows(bytes)) { /* nor is it counted for a moment, in others' way */
+        return false;
+    }
+    const int64_t used = count(bytes);
+    const bool takes = share == 0 || !is_beyond(0, used, share);
+    if (!takes) {
+        count(-bytes);
+    }
+    return takes;
 }

@@ -53,5 +53,8 @@ int64_t whim_budget_taken_here(void);
  * it is negative). */
 bool whim_budget_allows(int64_t bytes);
 void whim_budget_count(int64_t bytes);
+/* Both at once: of threads that want the same room, the first that counts has it. Exact for twice
+ * WHIM_BUDGET_LATE bytes and more. */
+bool whim_budget_take(int64_t bytes);
 
 #endif
