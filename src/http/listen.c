@@ -13,8 +13,10 @@
 enum { BACKLOG = 1024 };
 
 /* What the system may keep for a connection in each direction, which it doubles for its own needs.
- * Left alone it grows with what was sent, to megabytes, and nobody counts that. */
-enum { SOCKET_BYTES = 128 << 10 };
+ * Left alone it grows with what was sent, to megabytes, and nobody counts that. Of what comes it
+ * keeps more: about so much arrives in each round trip, and a body of 32 MiB from far away has
+ * body_ns. */
+enum { SEND_BYTES = 128 << 10, RECEIVE_BYTES = 256 << 10 };
 
 typedef union address {
     struct sockaddr any;
@@ -49,12 +51,12 @@ static int open_one(const address *addr, socklen_t n, bool only_v6)
     if (fd < 0) {
         return -1;
     }
-    int on = 1, v6 = only_v6 ? 1 : 0, most = SOCKET_BYTES;
+    int on = 1, v6 = only_v6 ? 1 : 0, send = SEND_BYTES, receive = RECEIVE_BYTES;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &most, sizeof most);
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &most, sizeof most);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof send);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof receive);
     if (addr->any.sa_family == AF_INET6) {
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6, sizeof v6);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the server listens, and what it says when it cannot. */
+#include "http/internal.h"
 #include "unit/http/http_fixture.h"
 
 static whim_err try_open(const char *const *hosts, int32_t n, int32_t port, whim_http **out,
@@ -76,12 +77,46 @@ static void test_both(void **state)
     fixture_close(&f);
 }
 
+static int option_of(int fd, int name)
+{
+    int value = 0;
+    socklen_t n = sizeof value;
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, name, &value, &n), 0);
+    return value;
+}
+
+/* An accepted socket has the buffers that were asked for, or as much of them as this system allows
+ * any socket. */
+static void test_buffers(void **state)
+{
+    (void)state;
+    static const char *const local[] = {"127.0.0.1"};
+    static const int names[] = {SO_SNDBUF, SO_RCVBUF}, bytes[] = {128 << 10, 256 << 10};
+    fixture f = {0};
+    whim_diag diag = {{0}};
+    assert_int_equal(try_open(local, 1, 0, &f.http, &diag), WHIM_ERR_OK);
+    int client = dial(&f), plain = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct pollfd p = {.fd = f.http->listeners[0].fd, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 60000), 1);
+    int accepted = accept(p.fd, NULL, NULL);
+    assert_true(accepted >= 0 && plain >= 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(setsockopt(plain, SOL_SOCKET, names[i], &bytes[i], sizeof bytes[i]), 0);
+        assert_int_equal(option_of(accepted, names[i]), option_of(plain, names[i]));
+    }
+    close(plain);
+    close(accepted);
+    close(client);
+    whim_http_close(f.http);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_taken),
         cmocka_unit_test(test_bad),
         cmocka_unit_test(test_both),
+        cmocka_unit_test(test_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
