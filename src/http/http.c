@@ -140,13 +140,22 @@ bool whim_http_tidy(whim_http *http)
     const int64_t used = whim_budget_used();
     const int64_t much = whim_budget_bytes() / WHIM_HTTP_TIDY_PART;
     http->most_used = used > http->most_used ? used : http->most_used;
+    const int64_t now = whim_clock_ns();
     bool is_due = atomic_exchange(&http->bodies->was_large, false) ||
-                  (much > 0 && http->most_used - used > much);
+                  (much > 0 && http->most_used - used > much && now >= http->next_tidy_ns);
     if (is_due) {
         whim_os_mem_give_back();
         http->most_used = used;
+        http->next_tidy_ns = now + WHIM_HTTP_TIDY_NS;
     }
     return is_due;
+}
+
+void whim_http_set_zero(whim_http *http)
+{
+    const int64_t before = whim_budget_used();
+    whim_budget_set(whim_budget_bytes());
+    http->most_used -= before - whim_budget_used(); /* as far above what is used as it was */
 }
 
 whim_err whim_http_reload_tls(whim_http *http, whim_diag *diag)

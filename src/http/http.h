@@ -117,8 +117,13 @@ int32_t whim_http_port(const whim_http *http);
 void whim_http_drain(whim_http *http);
 
 /* Give memory that large requests, or many, have left unused back to the system. Now and then, on a
- * thread that no request waits for: it may take a while. Whether there was a reason to. */
+ * thread that no request waits for: every thread that wants memory waits meanwhile, about a
+ * millisecond for each ten megabytes. So for many small requests it is done every few seconds at
+ * most. Whether it was done. */
 bool whim_http_tidy(whim_http *http);
+
+/* What is held now is no longer part of the memory for requests. On the thread that tidies. */
+void whim_http_set_zero(whim_http *http);
 
 /* Certificate and key again from their files. */
 WHIM_MUST_CHECK whim_err whim_http_reload_tls(whim_http *http, whim_diag *diag);

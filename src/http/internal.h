@@ -56,8 +56,10 @@ enum { WHIM_HTTP_SHARE_TLS = 2 };
 /* After a body above this the allocator is asked to give back what it does not use: parsed it may
  * have taken many times as much, of which the allocator keeps most for each thread. */
 #define WHIM_HTTP_TIDY_BODY (INT64_C(1) << 20)
-/* And where the memory for requests holds less than before, by such a part of it. */
+/* And where the memory for requests holds less than before, by such a part of it; not sooner after
+ * the last time than that. */
 enum { WHIM_HTTP_TIDY_PART = 16 };
+#define WHIM_HTTP_TIDY_NS (5 * WHIM_NS_PER_S)
 
 /* How old a request may be for a client that has shut its side to count as waiting still. */
 #define WHIM_HTTP_HALFWAY_NS WHIM_NS_PER_S
@@ -211,7 +213,9 @@ struct whim_http {
     bool work_stop;
     whim_thread io_thread, *handlers;
     int32_t n_handler;
-    int64_t most_used; /* of the memory for requests, since it was tidied; of whoever tidies */
+    /* Of whoever tidies: the most that the memory for requests held since the last time, and when
+     * it may be done again. */
+    int64_t most_used, next_tidy_ns;
     bool is_started;
     atomic_bool is_draining, is_stopping;
     atomic_llong n_connections, n_accepted, n_requests, n_in_flight, n_refused, n_let_in;

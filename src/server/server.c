@@ -425,7 +425,7 @@ void whim_server_tidy(whim_server *s)
     whim_http_tidy(s->http);
     if (whim_http_get_stats(s->http).n_in_flight == 0 && whim_server_active(s) == 0) {
         /* What is held now is what the server itself has learnt: pages on disk, grammars. */
-        whim_budget_set(whim_budget_bytes());
+        whim_http_set_zero(s->http);
     }
     if (whim_history_is_due(s->history, now)) {
         pthread_rwlock_rdlock(&s->lock);

@@ -627,11 +627,30 @@ static void test_tidy_after_many(void **state)
 {
     (void)state;
     whim_http_tidy(f.http);
+    f.http->next_tidy_ns = INT64_MAX;
     void *many = whim_alloc(BUDGET / 8);
     assert_false(whim_http_tidy(f.http));
     whim_free(many);
-    assert_true(whim_http_tidy(f.http));
+    assert_false(whim_http_tidy(f.http)); /* it was done a moment ago */
+    whim_http_set_zero(f.http);
+    f.http->next_tidy_ns = 0;
+    assert_true(whim_http_tidy(f.http)); /* it was not forgotten */
+    assert_true(f.http->next_tidy_ns > 0);
     assert_false(whim_http_tidy(f.http));
+}
+
+/* What the server has learnt meanwhile was left by nobody. */
+static void test_zero_leaves_nothing(void **state)
+{
+    (void)state;
+    whim_http_tidy(f.http);
+    void *learnt = whim_alloc(BUDGET / 8);
+    assert_false(whim_http_tidy(f.http));
+    whim_http_set_zero(f.http);
+    f.http->next_tidy_ns = 0;
+    assert_false(whim_http_tidy(f.http));
+    whim_free(learnt);
+    whim_http_set_zero(f.http);
 }
 
 /* One that is short on nothing may stay unread. */
@@ -712,6 +731,7 @@ int main(void)
         cmocka_unit_test(test_reply_counts_once),
         cmocka_unit_test(test_little_is_in_the_socket),
         cmocka_unit_test(test_tidy_after_many),
+        cmocka_unit_test(test_zero_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, open_it, close_it);
 }
