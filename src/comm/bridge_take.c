@@ -145,7 +145,7 @@ static void *place_ended(whim_bridge *b, const whim_link_head *h)
     if (!is_rank_of(b, h->rank, h->node) || h->count > UINT32_MAX) {
         return refuse(b, h, "letters followed by a rank that is not there");
     }
-    /* The rounds may still be under way; so may the letters, but not to the node that sends them. */
+    /* The rounds may still be under way; so may letters, but not to the node that sends them. */
     int64_t ahead = (int64_t)((uint64_t)h->call.size - b->ranks[h->rank].n_round);
     bool is_sent = b->node != 0 || (int32_t)((uint32_t)b->n_letter - (uint32_t)h->count) >= 0;
     if (ahead > AHEAD || !is_sent) {

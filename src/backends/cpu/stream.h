@@ -12,7 +12,7 @@
 
 /* Tests open thousands of streams, and every page is cleared: theirs have less, so that products
  * are made in parts, too, which the program does with long prompts only. Sixteen narrow rows must
- * fit, so tests cannot have rows above some 32,000 values, a sixteenth of what the program takes. */
+ * fit, so tests take rows of some 32,000 values, a sixteenth of what the program takes. */
 enum {
     CPU_OPEN_MAX = 256, /* accesses remembered since the last barrier */
 #ifdef WHIM_DEBUG
