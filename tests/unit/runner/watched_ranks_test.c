@@ -264,6 +264,15 @@ static const mode modes[] = {
     {"dp tp ep", "qwen3_moe", 4, 2, .n_deal = 2, .deal_cut = true, .n_token = {7}},
 };
 
+/* Who left a call out goes on with others until who waits for it there has looked. On a busy machine
+ * they may be first: they are in the same call then, but one has made a call less. */
+static bool is_same_place_twice(const char *why)
+{
+    const char *here = strchr(why, '"'), *there = strstr(why, " is at \"");
+    size_t n = here != NULL ? strcspn(here + 1, "\"") : 0;
+    return n > 0 && there != NULL && strncmp(here, strchr(there, '"'), n + 2) == 0;
+}
+
 /* Calls are compared, and behind the last one with the end of the step, so nobody waits for the time
  * that the ranks were given. */
 static void leave_out(const mode *m, const char *backend, bool graphs)
@@ -284,7 +293,8 @@ static void leave_out(const mode *m, const char *backend, bool graphs)
         err = err == WHIM_ERR_OK ? step(m) : err;
         assert_int_equal(err, WHIM_ERR_DEVICE);
         const char *why = ranks[0].diag.text;
-        if (strstr(why, "ranks disagree") == NULL || strstr(why, place) == NULL) {
+        bool is_named = strstr(why, place) != NULL || is_same_place_twice(why);
+        if (strstr(why, "ranks disagree") == NULL || !is_named) {
             fail_msg("%s on %s, call %d of %d at %s: %s", m->name, backend, i, plain.n_call, place,
                      why);
         }
