@@ -26,6 +26,23 @@ static inline bool is_quick(void)
 }
 
 /* Of a model that reasons and calls in these words. */
+/* Of a whole group of tests. */
+static json_t *row_tools;
+
+static inline int row_tools_load(void **state)
+{
+    (void)state;
+    row_tools = json_loads(tools_text, 0, NULL);
+    return row_tools == NULL;
+}
+
+static inline int row_tools_drop(void **state)
+{
+    (void)state;
+    json_decref(row_tools);
+    return 0;
+}
+
 static inline whim_chat_parser_cfg row_config(const char *words, const json_t *tools)
 {
     return (whim_chat_parser_cfg){

@@ -6,8 +6,6 @@
 #include "support/chat_rows.h"
 #include "support/cmocka.h"
 
-static json_t *tools;
-
 /* No byte is lost or doubled where a call becomes too long before its name is known. */
 static void long_openings_are_content(void **state)
 {
@@ -24,7 +22,7 @@ static void long_openings_are_content(void **state)
     int64_t step = is_quick() ? 22 : 1;
     for (size_t i = 0; i < COUNT(rows); i++) {
         for (int64_t n = (1 << 20) - 64; n < (1 << 20) + 2; n += step + n % 7) {
-            whim_chat_parser_cfg cfg = row_config(rows[i].words, tools);
+            whim_chat_parser_cfg cfg = row_config(rows[i].words, row_tools);
             chat_log log;
             whim_str text = {0};
             whim_str_append(&text, rows[i].begin);
@@ -59,7 +57,7 @@ static void a_cut_call_is_no_content_where_only_calls_come(void **state)
         {"functionary", "<function=f>{\"s\": 1}</function><function=f>{}</function>"},
     };
     for (size_t i = 0; i < COUNT(answers); i++) {
-        whim_chat_parser_cfg cfg = row_config(answers[i].words, tools);
+        whim_chat_parser_cfg cfg = row_config(answers[i].words, row_tools);
         const char *text = answers[i].text;
         cfg.only_calls = true;
         for (int64_t n = 0; n <= (int64_t)strlen(text); n++) {
@@ -77,7 +75,7 @@ static void tags_are_text_without_tools(void **state)
 {
     (void)state;
     static const char text[] = "<think>a</think>\n<tool_call>{\"name\": \"f\"}</tool_call> ";
-    whim_chat_parser_cfg cfg = row_config("hermes", tools);
+    whim_chat_parser_cfg cfg = row_config("hermes", row_tools);
     chat_log log;
     cfg.parse_tools = false;
     assert_true(chat_log_parse(&log, &cfg, text, (int64_t)strlen(text), NULL, 0));
@@ -104,7 +102,7 @@ static void memory_may_run_out(void **state)
 {
     (void)state;
     static const char text[] = "hello \n <tool_call>\n{\"arguments\": {\"a\": 1}, \"name\": \"f\"}";
-    whim_chat_parser_cfg cfg = row_config("hermes", tools);
+    whim_chat_parser_cfg cfg = row_config("hermes", row_tools);
     whim_chat_parser *p;
     whim_alloc_fail_after(0);
     assert_int_equal(whim_chat_parser_create(&cfg, &p), WHIM_ERR_NO_MEMORY);
@@ -127,20 +125,6 @@ static void memory_may_run_out(void **state)
     }
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    tools = json_loads(tools_text, 0, NULL);
-    return tools == NULL;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    json_decref(tools);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,5 +133,5 @@ int main(void)
         cmocka_unit_test(a_cut_call_is_no_content_where_only_calls_come),
         cmocka_unit_test(memory_may_run_out),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, row_tools_load, row_tools_drop);
 }

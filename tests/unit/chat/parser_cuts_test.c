@@ -6,8 +6,6 @@
 #include "support/chat_rows.h"
 #include "support/cmocka.h"
 
-static json_t *tools;
-
 static uint64_t seed;
 
 static uint32_t roll(uint32_t n)
@@ -169,12 +167,12 @@ static void cuts_do_not_matter(const char *form, int rounds)
     rounds /= is_quick() ? 8 : 1;
     seed = 77 + (uint64_t)strlen(form);
     for (int round = 0; round < rounds; round++) {
-        whim_chat_parser_cfg cfg = row_config(form, tools);
+        whim_chat_parser_cfg cfg = row_config(form, row_tools);
         cfg.starts_inside = roll(4) == 0;
         whim_str text = {0};
         chat_log whole;
         int64_t cuts[4096];
-        cfg.tools = roll(4) ? tools : NULL;
+        cfg.tools = roll(4) ? row_tools : NULL;
         make_answer(&text, cfg.format.tools);
         assert_true(chat_log_parse(&whole, &cfg, whim_str_text(&text), text.len, NULL, 0));
         if (whole.wrong) {
@@ -229,20 +227,6 @@ static void json_cuts(void **state)
     }
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    tools = json_loads(tools_text, 0, NULL);
-    return tools == NULL;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    json_decref(tools);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,5 +235,5 @@ int main(void)
         cmocka_unit_test(invoke_cuts),
         cmocka_unit_test(json_cuts),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, row_tools_load, row_tools_drop);
 }
